@@ -1,0 +1,1 @@
+"""How many rounds may I train under this privacy budget?"""

@@ -1,0 +1,126 @@
+"""Argument rules, in one wording: ``<argument> must be in <interval>, got <value>.``
+
+Every check asks "is it inside?", never "is it outside?", so NaN is refused everywhere without being named.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprounds.errors import ParameterError
+
+__all__ = [
+    "DELTA",
+    "EPSILON",
+    "NOISE_MULTIPLIER",
+    "ORDER",
+    "RDP",
+    "SAMPLING_RATE",
+    "Interval",
+    "broadcast",
+    "choice",
+    "count",
+    "real",
+    "real_array",
+]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A range of real numbers, printed as the error messages print it."""
+
+    text: str
+    low: float
+    high: float
+    with_low: bool
+    with_high: bool
+    hint: str = ""
+
+    @classmethod
+    def parse(cls, text: str, hint: str = "") -> Interval:
+        """The interval that `text`, such as ``"(1, inf]"``, denotes."""
+        low, high = text[1:-1].split(",")
+        return cls(text, float(low), float(high), text[0] == "[", text[-1] == "]", hint)
+
+    def contains(self, value: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Where `value` is inside; NaN is not."""
+        above = (value >= self.low) if self.with_low else (value > self.low)
+        below = (value <= self.high) if self.with_high else (value < self.high)
+        return above & below
+
+
+# The ranges of the words that the whole library shares.
+EPSILON = Interval.parse("[0, inf]")
+DELTA = Interval.parse("(0, 1)")
+ORDER = Interval.parse("(1, inf]")
+RDP = Interval.parse("[0, inf]")
+NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviation divided by the sensitivity.")
+SAMPLING_RATE = Interval.parse(
+    "[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size."
+)
+
+
+def _show(value: object) -> str:
+    """A refused value, short enough for one line whatever it is."""
+    text = f"{value:.17g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def real_array(name: str, value: ArrayLike, interval: Interval) -> NDArray[np.float64]:
+    """`value` as float64, every element inside `interval`."""
+    try:
+        # Refuse what NumPy would silently turn into a float: text that looks like a number, complex values, None.
+        given = np.asarray(value)
+        if given.dtype.kind not in "iuf" and not (given.dtype.kind == "O" and given.ndim == 0):
+            raise TypeError
+        array = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a real number in {interval.text}, got {_show(value)}.") from None
+    inside = interval.contains(array)
+    if not inside.all():
+        bad = float(array[~inside].flat[0])
+        hint = f" {interval.hint}" if interval.hint else ""
+        raise ParameterError(f"{name} must be in {interval.text}, got {_show(value if array.ndim == 0 else bad)}.{hint}")
+    return array
+
+
+def real(name: str, value: float, interval: Interval) -> float:
+    """`value` as one float inside `interval`."""
+    array = real_array(name, value, interval)
+    if array.ndim:
+        raise ParameterError(f"{name} must be one number in {interval.text}, got an array of shape {array.shape}.")
+    return float(array)
+
+
+def count(name: str, value: int, *, least: int = 0) -> int:
+    """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
+    try:
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or not number >= least:
+        raise ParameterError(f"{name} must be an integer in [{least}, inf), got {_show(value)}.")
+    return number
+
+
+def choice(name: str, value: str, allowed: Sequence[str]) -> str:
+    """`value`, one of the `allowed` words."""
+    if value not in allowed:
+        words = ", ".join(f"'{word}'" for word in allowed)
+        raise ParameterError(f"{name} must be one of {words}, got {_show(value)}.")
+    return value
+
+
+def broadcast(**arrays: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """The arrays at their common shape."""
+    try:
+        return np.broadcast_arrays(*arrays.values())
+    except ValueError:
+        names = " and ".join([", ".join(list(arrays)[:-1]), list(arrays)[-1]])
+        shapes = ", ".join(str(array.shape) for array in arrays.values())
+        raise ParameterError(f"{names} must have shapes that broadcast together, got {shapes}.") from None

@@ -1,0 +1,1 @@
+"""Floats, not privacy: log space, root search, rounding to a stated side."""
