@@ -60,9 +60,7 @@ DELTA = Interval.parse("(0, 1)")
 ORDER = Interval.parse("(1, inf]")
 RDP = Interval.parse("[0, inf]")
 NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviation divided by the sensitivity.")
-SAMPLING_RATE = Interval.parse(
-    "[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size."
-)
+SAMPLING_RATE = Interval.parse("[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size.")
 
 
 def _show(value: object) -> str:
@@ -85,7 +83,9 @@ def real_array(name: str, value: ArrayLike, interval: Interval) -> NDArray[np.fl
     if not inside.all():
         bad = float(array[~inside].flat[0])
         hint = f" {interval.hint}" if interval.hint else ""
-        raise ParameterError(f"{name} must be in {interval.text}, got {_show(value if array.ndim == 0 else bad)}.{hint}")
+        raise ParameterError(
+            f"{name} must be in {interval.text}, got {_show(value if array.ndim == 0 else bad)}.{hint}"
+        )
     return array
 
 
@@ -97,7 +97,7 @@ def real(name: str, value: float, interval: Interval) -> float:
     return float(array)
 
 
-def count(name: str, value: int, *, least: int = 0) -> int:
+def count(name: str, value: float, *, least: int = 0) -> int:
     """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
     try:
         number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)

@@ -46,9 +46,9 @@ def increasing_root(
         low = np.where(value <= 0, x, low)
         high = np.where(value >= 0, x, high)
         step = x - value / slope
-        inside = (step > low) & (step < high)
-        following = np.where(inside, step, np.sqrt(low) * np.sqrt(high))
-        done = (np.abs(following - x) <= rtol * x) | (high - low <= rtol * low)
+        near = np.abs(step - x) <= rtol * x  # at a bracket's end too, where the step may leave it by an ulp
+        following = np.where((step > low) & (step < high) | near, step, np.sqrt(low) * np.sqrt(high))
+        done = near | (high - low <= rtol * low)
         root[active] = following
         if done.all():
             return root

@@ -1,0 +1,1 @@
+"""Independent references: arbitrary precision, from the definitions, importing nothing of dprounds."""
