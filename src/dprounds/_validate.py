@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from dprounds.errors import ParameterError
 __all__ = [
     "DELTA",
     "EPSILON",
+    "FINITE_EPSILON",
     "NOISE_MULTIPLIER",
     "ORDER",
     "RDP",
@@ -56,6 +58,7 @@ class Interval:
 
 # The ranges of the words that the whole library shares.
 EPSILON = Interval.parse("[0, inf]")
+FINITE_EPSILON = Interval.parse("[0, inf)")
 DELTA = Interval.parse("(0, 1)")
 ORDER = Interval.parse("(1, inf]")
 RDP = Interval.parse("[0, inf]")
@@ -99,13 +102,15 @@ def real(name: str, value: float, interval: Interval) -> float:
 
 def count(name: str, value: float, *, least: int = 0) -> int:
     """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
-    try:
-        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or not number >= least:
+    given: object = value
+    whole = None
+    if isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_)):
+        whole = operator.index(given)
+    elif isinstance(given, (float, np.floating)) and float(given).is_integer():
+        whole = int(given)
+    if whole is None or whole < least:
         raise ParameterError(f"{name} must be an integer in [{least}, inf), got {_show(value)}.")
-    return number
+    return whole
 
 
 def choice(name: str, value: str, allowed: Sequence[str]) -> str:

@@ -8,11 +8,13 @@ over p, by bisection on the derivative, and shares no formula with the library.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import mpmath
 from mpmath import mp, mpf
 
-Number = float | str | mpf
+# mpmath has no types; a number here is a float, a decimal string or an mpf
+Number: TypeAlias = Any
 
 DIGITS = 50
 
@@ -33,7 +35,17 @@ def _slope(logit: mpf, order: mpf, epsilon: mpf, delta: mpf) -> mpf:
 
 
 def _precision(delta: mpf) -> int:
+    """Digits enough for 1 + δ², which is what the power sum is at ε = 0."""
     return DIGITS + 2 * int(-mpmath.log10(delta))
+
+
+def _secant(function: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
+    """The root that a bracket of width 1e-7 holds, to half the digits in force: the minimum is flat."""
+    x, y, f_x, f_y = low, high, function(low), function(high)
+    while abs(y - x) > mpf(2) ** (-mp.prec // 2) and f_x != f_y:
+        x, y, f_x = y, y - f_y * (y - x) / (f_y - f_x), f_y
+        f_y = function(y)
+    return y
 
 
 def rdp(order: Number, epsilon: Number, delta: Number) -> mpf:
@@ -43,30 +55,34 @@ def rdp(order: Number, epsilon: Number, delta: Number) -> mpf:
         if a * d >= 1:
             return e - mpmath.log(1 - d)
         low, high = mpf(-1500), mpf(400)  # logits between which every case of ours has its minimum
-        for _ in range(mp.prec // 2 + 20):  # half the digits: the minimum is flat
+        for _ in range(35):
             middle = (low + high) / 2
             low, high = (middle, high) if _slope(middle, a, e, d) < 0 else (low, middle)
-        p, not_p, q, not_q = _pair((low + high) / 2, e, d)
+        p, not_p, q, not_q = _pair(_secant(lambda x: _slope(x, a, e, d), low, high), e, d)
         return mpmath.log(p * (p / q) ** (a - 1) + not_p * (not_p / not_q) ** (a - 1)) / (a - 1)
 
 
 def epsilon(rdp_value: Number, order: Number, delta: Number) -> mpf:
     """ε_a^δ(γ): the least ε >= 0 with γ_a^ε(δ) >= γ."""
-    with mp.workdps(DIGITS + 2 * int(-mpmath.log10(mpf(delta)))):
+    with mp.workdps(_precision(mpf(delta))):
         gamma = mpf(rdp_value)
-        if rdp(order, 0, delta) >= gamma:
-            return mpf(0)
         high = gamma + mpmath.log(1 / mpf(delta)) / (mpf(order) - 1)
-        return _root(lambda x: rdp(order, x, delta) - gamma, mpf(0), high)
+        return _bisect(lambda x: rdp(order, x, delta) >= gamma, mpf(0), high)
 
 
 def delta(rdp_value: Number, order: Number, epsilon_value: Number, near: float) -> mpf:
     """δ_a^ε(γ): the greatest δ with γ_a^ε(δ) <= γ, sought between `near`/2 and 2 `near`."""
-    with mp.workdps(DIGITS + 2 * int(-mpmath.log10(mpf(near)))):
+    with mp.workdps(_precision(mpf(near))):
         gamma = mpf(rdp_value)
         high = min(2 * mpf(near), (1 + mpf(near)) / 2)
-        return _root(lambda x: rdp(order, epsilon_value, x) - gamma, mpf(near) / 2, high)
+        return _bisect(lambda x: rdp(order, epsilon_value, x) >= gamma, mpf(near) / 2, high)
 
 
-def _root(function: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
-    return mpmath.findroot(function, (low, high), solver="anderson", tol=mpf(10) ** (-DIGITS), verify=False)
+def _bisect(reached: Callable[[mpf], bool], low: mpf, high: mpf) -> mpf:
+    """The point at which an increasing function reaches its target, to 25 digits; zero if it starts there."""
+    if reached(low):
+        return low
+    while high - low > high * mpf(10) ** -25:
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high

@@ -217,7 +217,7 @@ def worst_pair(*, order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Wor
     """
     at_order, at_epsilon, at_delta = _validate.broadcast(
         order=_validate.real_array("order", order, _validate.ORDER),
-        epsilon=_validate.real_array("epsilon", epsilon, _validate.EPSILON),
+        epsilon=_validate.real_array("epsilon", epsilon, _validate.FINITE_EPSILON),
         delta=_validate.real_array("delta", delta, _validate.DELTA),
     )
     p, q = _in_blocks(optimal.worst_pair, at_epsilon.ravel(), at_order.ravel(), at_delta.ravel())

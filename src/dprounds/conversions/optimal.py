@@ -186,6 +186,6 @@ def worst_pair(epsilon: Array, order: Array, delta: Array) -> tuple[Array, Array
     p, q = np.ones_like(epsilon), (1.0 - delta) * np.exp(-epsilon)
     rest = np.flatnonzero(order * delta < 1.0)
     R, B = _curve_point(epsilon[rest], order[rest], delta[rest])
-    q[rest] = np.expm1(B) / np.expm1(R)
-    p[rest] = q[rest] * np.exp(R - B)
+    p[rest] = np.minimum(drop(B) / drop(R), 1.0)
+    q[rest] = p[rest] * np.exp(B - R)
     return p, q
