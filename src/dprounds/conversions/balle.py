@@ -37,10 +37,9 @@ def saving(order: Array) -> Array:
 
 def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     """Epsilon that `rdp` at `order` certifies at `delta`. Errs upward."""
-    cost = -np.log(delta) / (order - 1.0)
+    by_moments = moments.epsilon(rdp, order, delta)
     gain = saving(order)
-    raw = np.maximum(above(rdp + cost - gain, ROUNDINGS * (rdp + cost + gain)), 0.0)
-    return np.minimum(raw, moments.epsilon(rdp, order, delta))
+    return np.minimum(np.maximum(above(by_moments - gain, ROUNDINGS * (by_moments + gain)), 0.0), by_moments)
 
 
 def delta(rdp: Array, order: Array, epsilon: Array) -> Array:

@@ -36,21 +36,19 @@ LARGE = 40.0
 def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     """Epsilon that `rdp` at `order` certifies at `delta`. Errs upward."""
     t = order - 1.0
+    ad = order * delta
     exponent = t * rdp
-    log_ad = np.log(order) + np.log(delta)
-    # log(1 + (e^x - 1)/(a δ)), with e^x taken out where it is large
-    linear = np.where(
-        exponent < LARGE,
-        np.log1p(np.expm1(np.minimum(exponent, LARGE)) / (order * delta)),
-        exponent + np.log1p(np.exp(-exponent) * (order * delta - 1.0)) - log_ad,
-    )
-    size = np.where(exponent < LARGE, linear, exponent + np.abs(log_ad))
-    below_one = np.minimum(above(linear / t, ROUNDINGS * size / t), balle.epsilon(rdp, order, delta))
-    lost = np.log1p(-delta)
-    from_one = above(rdp + lost, TWO_ROUNDINGS * (rdp - lost))
-    answer = np.where(order * delta >= 1.0, np.minimum(from_one, balle.epsilon(rdp, order, delta)), below_one)
+    linear = np.log1p(np.expm1(np.minimum(exponent, LARGE)) / ad)
+    if exponent.max(initial=0.0) >= LARGE:  # the same with e^x taken out
+        far = exponent + np.log1p(np.exp(-exponent) * (ad - 1.0)) - np.log(ad)
+        linear = np.where(exponent < LARGE, linear, far + ROUNDINGS * (exponent + np.abs(np.log(ad))))
+    answer = above(linear / t, ROUNDINGS * np.abs(linear) / t)
+    if ad.max(initial=0.0) >= 1.0:
+        lost = np.log1p(-delta)
+        answer = np.where(ad < 1.0, answer, above(rdp + lost, TWO_ROUNDINGS * (rdp - lost)))
+    answer = np.maximum(np.minimum(answer, balle.epsilon(rdp, order, delta)), 0.0)
     # nothing was released: no ratio differs from one
-    return np.where(rdp > 0.0, np.maximum(answer, 0.0), 0.0)
+    return np.where(rdp > 0.0, answer, 0.0)
 
 
 def delta(rdp: Array, order: Array, epsilon: Array) -> Array:
@@ -61,7 +59,7 @@ def delta(rdp: Array, order: Array, epsilon: Array) -> Array:
     gap = t * (rdp - epsilon)
     log_linear = gap + np.log(np.expm1(-t * rdp) / np.expm1(-t * epsilon)) - np.log(order)
     error = ROUNDINGS * (1.0 + np.abs(gap) + np.abs(log_linear))
-    linear = np.where(rdp < epsilon, above(np.exp(log_linear + error), np.zeros_like(rdp)), 1.0)
+    linear = np.where(rdp < epsilon, above(np.exp(log_linear + error)), 1.0)
     # 1 - e^{ε - γ}, exact where it is 1/a or more; so is Balle's bound a bound everywhere
     from_one = -np.expm1(epsilon - rdp)
     from_one = np.where(order * from_one >= 1.0, above(from_one, ROUNDINGS * from_one), 1.0)

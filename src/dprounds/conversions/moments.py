@@ -38,7 +38,7 @@ def exponential_delta(rdp: Array, order: Array, epsilon: Array, *, log_factor: A
     gap = rdp - epsilon
     exponent = t * gap + log_factor
     error = ROUNDINGS * (1.0 + np.abs(t * gap) + np.abs(log_factor))
-    bound = np.minimum(above(np.exp(np.minimum(exponent + error, 1.0)), np.zeros_like(rdp)), 1.0)
+    bound = np.minimum(above(np.exp(np.minimum(exponent + error, 1.0))), 1.0)
     return np.where(t < np.inf, bound, np.where(gap <= 0.0, 0.0, 1.0))
 
 

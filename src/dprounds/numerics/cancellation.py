@@ -6,6 +6,8 @@ result is ``5e-19``. Privacy losses of one round among millions live exactly the
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,18 +17,17 @@ Array = NDArray[np.float64]
 
 # Below this the series is used, above it the plain difference, which has lost at most two bits there.
 SMALL = 0.5
-# (e^x - 1 - x) / (x^2/2) = 1 + x/3 (1 + x/4 (1 + ...)); for |x| <= SMALL the terms after x/LAST are below
+# (e^x - 1 - x) / (x^2/2) is the sum of 2 x^k / (k + 2)!; for |x| <= SMALL the terms from k = 14 on are below
 # 2 SMALL^14 / 16! < 1e-17, a tenth of an ulp.
-LAST = 15
+COEFFICIENTS = tuple(2.0 / math.factorial(k + 2) for k in range(14))
 
 
 def _half_square_series(x: Array) -> Array:
     """(e^x - 1 - x) / (x²/2) for |x| <= SMALL, by Horner's rule."""
-    total = np.ones_like(x)
-    for divisor in range(LAST, 2, -1):
+    total = np.full_like(x, COEFFICIENTS[-1])
+    for coefficient in reversed(COEFFICIENTS[:-1]):
         total *= x
-        total *= 1.0 / divisor
-        total += 1.0
+        total += coefficient
     return total
 
 

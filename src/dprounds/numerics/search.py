@@ -1,4 +1,4 @@
-"""Roots of increasing functions, many at once."""
+"""Roots of increasing functions, many at once; minima on a logarithmic scale; the largest integer that passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
 
-__all__ = ["increasing_root"]
+__all__ = ["increasing_root", "largest_integer", "log_scale_minimum"]
 
 Array = NDArray[np.float64]
 
@@ -59,3 +59,89 @@ def increasing_root(
         else:
             x = following
     raise NumericalError(f"A root search did not settle within {MOST_STEPS} steps.")
+
+
+# Five points a decade see every valley of a smooth function of log x that is wider than a fifth of a decade.
+DECADE = 5
+# The scale is scanned here first, and beyond only while the minimum is at an end.
+FIRST_SCAN = (-4, 6)
+ENDS = (-12, 15)
+# Offsets around a parabola's vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
+OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
+# At this relative width of the bracket a smooth minimum is known to the square of it, beyond the last digit.
+NARROW = 1e-8
+
+
+def log_scale_minimum(function: Callable[[Array], Array]) -> tuple[float, float]:
+    """The least value of a vectorised function of x > 0 that was met, and its x.
+
+    A scan of the whole scale, then brackets around the best point that shrink about its parabola's vertex. Any value
+    that it returns is one that `function` took.
+    """
+    low, high = FIRST_SCAN
+    log_x, values = _scan(function, low, high)
+    while (best := int(np.argmin(values))) == 0 and low > ENDS[0]:
+        more, their = _scan(function, low - 4, low)
+        low, log_x, values = low - 4, np.append(more[:-1], log_x), np.append(their[:-1], values)
+    while (best := int(np.argmin(values))) == log_x.size - 1 and high < ENDS[1]:
+        more, their = _scan(function, high, high + 3)
+        high, log_x, values = high + 3, np.append(log_x, more[1:]), np.append(values, their[1:])
+    while 0 < best < log_x.size - 1 and np.isfinite(values[best]):
+        left, right = log_x[best - 1], log_x[best + 1]
+        if right - left <= NARROW * max(1.0, abs(log_x[best])):
+            break
+        vertex = _vertex(log_x[best - 1 : best + 2], values[best - 1 : best + 2])
+        inner = np.clip(vertex + (right - left) * OFFSETS, left, right)
+        log_x = np.unique(np.append(inner, [left, log_x[best], right]))
+        values = function(np.exp(log_x))
+        best = int(np.argmin(values))
+        if best in (0, log_x.size - 1):  # the bracket's end is as good as its middle: flat to rounding
+            break
+    return float(values[best]), float(np.exp(log_x[best]))
+
+
+def _scan(function: Callable[[Array], Array], low: int, high: int) -> tuple[Array, Array]:
+    log_x = np.linspace(low, high, (high - low) * DECADE + 1) * np.log(10.0)
+    return log_x, function(np.exp(log_x))
+
+
+def _vertex(x: Array, y: Array) -> float:
+    """Where the parabola through three points is least; the middle point if it has no such place."""
+    left, right = x[1] - x[0], x[2] - x[1]
+    fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
+    bend = rise - fall
+    if not (np.isfinite(bend) and bend > 0):
+        return float(x[1])
+    return float(x[1] - (fall * right + rise * left) / (2.0 * bend))
+
+
+def largest_integer(passes: Callable[[int], bool], *, guess: int, most: int) -> int | None:
+    """The largest n in [0, most] that passes, where all below one that passes do; None if 0 does not.
+
+    Gallops from `guess`, so a good guess costs two calls and a bad one twice the logarithm of its error. The n that is
+    returned has passed and n + 1 has not, unless n is `most`.
+    """
+    guess = min(max(guess, 0), most)
+    step = 1
+    if passes(guess):
+        low, high = guess, guess
+        while low == high:
+            high = min(low + step, most)
+            if high == low:
+                return low
+            if passes(high):
+                low = high
+            step *= 4
+    else:
+        low, high = guess, guess
+        while low == high:
+            if high == 0:
+                return None
+            low = max(high - step, 0)
+            if not passes(low):
+                high = low
+            step *= 4
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low

@@ -1,0 +1,22 @@
+"""How long a call takes, and what a row of the report looks like."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+
+def seconds(call: Callable[[], object], *, repeats: int = 5) -> float:
+    """The least of several timings: what the work takes when nothing else runs."""
+    call()  # warm caches, finish lazy imports
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def row(name: str, value: str, target: str = "", met: bool | None = None) -> None:
+    verdict = "" if met is None else ("met" if met else "MISSED")
+    print(f"  {name:<58} {value:>18}  {target:<22} {verdict}")

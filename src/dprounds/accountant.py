@@ -1,0 +1,157 @@
+"""What has been spent: the running total inside a training loop."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from typing import Any
+
+from dprounds import _validate, mechanisms
+from dprounds.errors import ParameterError
+from dprounds.guarantee import Guarantee
+from dprounds.mechanisms.base import DEFAULT_METHOD, Mechanism, Release
+from dprounds.mechanisms.composition import Run
+from dprounds.planning import max_rounds
+
+__all__ = ["Accountant"]
+
+FORMAT = "dprounds.accountant"
+VERSION = 1
+
+
+class Accountant:
+    """The releases made so far, and what they cost.
+
+    Tied to no training library: call `record` once a step. Equal steps merge, so a record costs microseconds and a
+    million of them no more memory than one.
+
+    Examples
+    --------
+    >>> from dprounds import Accountant, Gaussian, PoissonSampled
+    >>> accountant, step = Accountant(), PoissonSampled(Gaussian(1.1), 256 / 60_000)
+    >>> for _ in range(1000):
+    ...     accountant.record(step)
+    >>> round(accountant.epsilon(delta=1e-5, method="optimal"), 3)
+    0.905
+    >>> accountant.would_exceed(step, epsilon=3.0, delta=1e-5)
+    False
+    >>> Accountant.from_json(accountant.to_json()) == accountant
+    True
+    """
+
+    def __init__(self) -> None:
+        self._rounds: dict[Mechanism, int] = {}
+
+    def record(self, step: Release, *, rounds: int = 1) -> None:
+        """Add `rounds` rounds of `step` to the total."""
+        times = 1 if rounds == 1 and rounds is not True else _validate.count("rounds", rounds)
+        if isinstance(step, Mechanism):
+            self._rounds[step] = self._rounds.get(step, 0) + times
+        elif isinstance(step, Run):
+            for mechanism, each in (step * times).parts:
+                self._rounds[mechanism] = self._rounds.get(mechanism, 0) + each
+        else:
+            raise ParameterError(f"step must be a mechanism or a run, such as Gaussian(1.0) * 100, got {step!r:.60}.")
+
+    @property
+    def run(self) -> Run:
+        """All that was recorded, as one run."""
+        return Run(tuple(self._rounds.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return self.run == other.run if isinstance(other, Accountant) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes as it records
+
+    def __repr__(self) -> str:
+        return f"<Accountant of {self.run!r}>"
+
+    def epsilon(self, *, delta: float, method: str = DEFAULT_METHOD) -> float:
+        """Epsilon of everything recorded, at `delta`. Errs upward."""
+        return self.run.epsilon(delta=delta, method=method)
+
+    def delta(self, *, epsilon: float, method: str = DEFAULT_METHOD) -> float:
+        """Delta of everything recorded, at `epsilon`. Errs upward."""
+        return self.run.delta(epsilon=epsilon, method=method)
+
+    def guarantee(self, *, delta: float, method: str = DEFAULT_METHOD) -> Guarantee:
+        """What may be said of everything recorded, at `delta`."""
+        return self.run.guarantee(delta=delta, method=method)
+
+    def remaining_rounds(self, step: Release, *, epsilon: float, delta: float, method: str = DEFAULT_METHOD) -> int:
+        """Largest number of further rounds of `step` within the budget; 0 also if it is exceeded already."""
+        return max_rounds(step, epsilon=epsilon, delta=delta, method=method, spent=self.run)
+
+    def would_exceed(self, step: Release, epsilon: float, delta: float, *, method: str = DEFAULT_METHOD) -> bool:
+        """Whether one more round of `step` would leave the budget: ask before the round, not after it."""
+        budget = _validate.real("epsilon", epsilon, _validate.EPSILON)
+        return (self.run + step).epsilon(delta=delta, method=method) > budget
+
+    def to_json(self) -> str:
+        """The total as JSON that `from_json` restores exactly."""
+        parts = [{"mechanism": _describe(mechanism), "rounds": rounds} for mechanism, rounds in self._rounds.items()]
+        return json.dumps({"format": FORMAT, "version": VERSION, "parts": parts}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Accountant:
+        """The accountant that `to_json` wrote.
+
+        Guarantee
+        ---------
+        Raises `ParameterError` for anything that is not exactly such a text, or restores every recorded round.
+        """
+        try:
+            data = json.loads(text)
+        except (TypeError, ValueError, RecursionError):
+            raise ParameterError("The accountant's JSON cannot be read: it is not JSON, or it was cut short.") from None
+        data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON")
+        if data["format"] != FORMAT:
+            raise ParameterError(f"The accountant's JSON must have format '{FORMAT}', got {data['format']!r:.60}.")
+        if data["version"] != VERSION or isinstance(data["version"], bool):
+            raise ParameterError(
+                f"The accountant's JSON must have version {VERSION}, got {data['version']!r:.60}. "
+                "A newer dprounds wrote it: read it with that one."
+            )
+        if not isinstance(data["parts"], list):
+            raise ParameterError(f"The accountant's JSON must list its parts, got {data['parts']!r:.60}.")
+        accountant = cls()
+        for part in data["parts"]:
+            entry = _keys(part, {"mechanism", "rounds"}, "a part of the accountant's JSON")
+            if type(entry["rounds"]) is not int:
+                raise ParameterError(f"rounds must be an integer in [0, inf), got {entry['rounds']!r:.60}.")
+            accountant.record(_rebuild(entry["mechanism"]), rounds=entry["rounds"])
+        return accountant
+
+
+def _describe(value: object) -> Any:  # noqa: ANN401  (JSON is a tree of anything)
+    """A mechanism as its name and parameters; infinity, which JSON lacks, as text."""
+    if isinstance(value, Mechanism):
+        parameters = {field.name: _describe(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # every mechanism is a dataclass
+        return {"name": type(value).__name__, **parameters}
+    if isinstance(value, tuple):
+        return [_describe(item) for item in value]
+    return "inf" if value == math.inf else value
+
+
+def _rebuild(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (JSON is a tree of anything)
+    """What `_describe` described; every parameter is checked by the constructor it belongs to."""
+    if isinstance(value, list):
+        return [_rebuild(item, depth) for item in value]
+    if not isinstance(value, dict):
+        return math.inf if value == "inf" else value
+    kind = getattr(mechanisms, str(value.get("name")), None)
+    if depth > 1 or not (isinstance(kind, type) and issubclass(kind, Mechanism) and kind is not Mechanism):
+        raise ParameterError(f"The accountant's JSON names an unknown mechanism, {value.get('name')!r:.60}.")
+    names = {field.name for field in fields(kind)}
+    parameters = _keys(value, {"name", *names}, f"{kind.__name__} in the accountant's JSON")
+    return kind(**{name: _rebuild(parameters[name], depth + 1) for name in names})
+
+
+def _keys(value: object, expected: set[str], where: str) -> dict[str, Any]:
+    """`value` as a dictionary with exactly the `expected` keys."""
+    if not isinstance(value, dict) or set(value) != expected:
+        found = sorted(value) if isinstance(value, dict) else value
+        wanted = ", ".join(sorted(expected))
+        raise ParameterError(f"{where[0].upper()}{where[1:]} must hold exactly {wanted}, got {found!r:.80}.")
+    return value

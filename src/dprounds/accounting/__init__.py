@@ -1,0 +1,1 @@
+"""A moment function in, a guarantee out."""

@@ -1,0 +1,32 @@
+"""What may be said of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Guarantee"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """An (ε, δ) that holds, by which method, and how far the truth can be from it.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The guarantee: every pair of neighbours is (epsilon, delta)-close.
+    method
+        The bound that proved it.
+    order
+        The Rényi order that proved it; `inf` for pure DP, None where no single order did.
+    lower, upper
+        The number that was asked for, epsilon or delta, is between them in truth. `upper` is the reported one;
+        `lower` is 0 for the Rényi methods, which prove nothing from below.
+    """
+
+    epsilon: float
+    delta: float
+    method: str
+    order: float | None
+    lower: float
+    upper: float

@@ -1,0 +1,261 @@
+"""What may still be spent: rounds, noise and sampling rate under a budget.
+
+>>> from dprounds import Gaussian, PoissonSampled, max_rounds, min_noise_multiplier
+>>> max_rounds(Gaussian(20.0), epsilon=6.0, delta=1e-5, method="moments")
+501
+>>> max_rounds(Gaussian(20.0), epsilon=6.0, delta=1e-5, method="optimal")
+603
+>>> round(min_noise_multiplier(lambda s: Gaussian(s) * 603, epsilon=6.0, delta=1e-5, method="optimal"), 2)
+20.0
+
+Every answer has been checked: the parameter that is returned was put back into the run, and the run met the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from dprounds import _validate
+from dprounds.accounting.best_order import rounds_by_orders
+from dprounds.errors import InfeasibleError, ParameterError
+from dprounds.mechanisms.base import DEFAULT_METHOD, RUN_METHODS, Release
+from dprounds.mechanisms.composition import Run
+from dprounds.numerics.search import largest_integer
+
+__all__ = ["max_rounds", "max_sampling_rate", "min_noise_multiplier"]
+
+# Beyond this, doubles no longer count one by one, so no answer could be told from the next.
+MOST_ROUNDS = 2**53
+TOLERANCE = _validate.Interval.parse("(0, 1)")
+# Noise multipliers outside of this range are no noise at all, or no signal.
+NOISE_RANGE = (1e-6, 1e9)
+# A lower sampling rate than this samples nobody from any data set there is.
+LEAST_RATE = 1e-12
+
+
+def max_rounds(
+    step: Release, *, epsilon: float, delta: float, method: str = DEFAULT_METHOD, spent: Release | None = None
+) -> int:
+    """Largest number of rounds of `step` within (`epsilon`, `delta`), beside what is `spent`.
+
+    Guarantee
+    ---------
+    Raises, or returns an n such that `spent` and n rounds together are within the budget by `method`, and with n + 1
+    they are not; 0 if the budget admits no round.
+
+    Parameters
+    ----------
+    step
+        One round: a mechanism, or a run if a round releases several things.
+    epsilon
+        Budget in nats, in [0, inf).
+    delta
+        Failure mass, in (0, 1).
+    method
+        The bound to plan by.
+    spent
+        What was released before; nothing by default.
+
+    Examples
+    --------
+    >>> from dprounds import Gaussian, PoissonSampled
+    >>> max_rounds(PoissonSampled(Gaussian(4.0), 0.001), epsilon=1.0, delta=1e-5, method="optimal")
+    946597
+    """
+    step = _release("step", step)
+    before = Run() if spent is None else _release("spent", spent)
+    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
+    delta = _validate.real("delta", delta, _validate.DELTA)
+    method = _validate.choice("method", method, RUN_METHODS)
+    guess = rounds_by_orders(
+        step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=method
+    )
+
+    def fits(rounds: int) -> bool:
+        return (before + step * rounds).epsilon(delta=delta, method=method) <= epsilon
+
+    answer = largest_integer(fits, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
+    if answer == MOST_ROUNDS:
+        raise InfeasibleError(
+            f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet epsilon={epsilon:g} "
+            f"at delta={delta:g}. Ask for a smaller epsilon or delta, or for a step that releases something."
+        )
+    return answer or 0
+
+
+def min_noise_multiplier(
+    make_run: Callable[[float], Release],
+    *,
+    epsilon: float,
+    delta: float,
+    method: str = DEFAULT_METHOD,
+    tolerance: float = 1e-6,
+) -> float:
+    """Least noise multiplier whose run is within (`epsilon`, `delta`), from above within a relative `tolerance`.
+
+    Guarantee
+    ---------
+    Raises, or returns an s such that ``make_run(s)`` is within the budget by `method`, and ``make_run`` of some
+    multiplier above ``s / (1 + tolerance)`` is not.
+
+    Parameters
+    ----------
+    make_run
+        The run that a noise multiplier makes; it must get cheaper as the noise grows.
+    epsilon
+        Budget in nats, in [0, inf).
+    delta
+        Failure mass, in (0, 1).
+    method
+        The bound to plan by.
+    tolerance
+        Relative width of the last bracket, in (0, 1).
+
+    Examples
+    --------
+    >>> from dprounds import Gaussian
+    >>> s = min_noise_multiplier(lambda s: Gaussian(s) * 100, epsilon=1.0, delta=1e-5, method="moments")
+    >>> round(s, 3)
+    48.47
+    """
+    cost = _cost("make_run", make_run, delta, method)
+    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
+    tolerance = _validate.real("tolerance", tolerance, TOLERANCE)
+    low, high = NOISE_RANGE
+    found = _least(cost, epsilon, low, high, tolerance)
+    if found is None:
+        raise InfeasibleError(
+            f"No noise_multiplier up to {high:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
+            f"{cost(high):.6g}. Raise epsilon or delta, or plan fewer rounds."
+        )
+    if found == low:
+        raise InfeasibleError(
+            f"Every noise_multiplier down to {low:g} meets epsilon={epsilon:g} at delta={delta:g}: the run spends next "
+            "to nothing whatever its noise. Check its rounds and its sampling rate."
+        )
+    return found
+
+
+def max_sampling_rate(
+    make_run: Callable[[float], Release],
+    *,
+    epsilon: float,
+    delta: float,
+    method: str = DEFAULT_METHOD,
+    tolerance: float = 1e-6,
+) -> float:
+    """Greatest sampling rate whose run is within (`epsilon`, `delta`), from below within a relative `tolerance`.
+
+    Guarantee
+    ---------
+    Raises, or returns a q such that ``make_run(q)`` is within the budget by `method`, and ``make_run`` of some rate
+    below ``q (1 + tolerance)`` is not, unless q is 1.
+
+    Parameters
+    ----------
+    make_run
+        The run that a sampling rate makes; it must get dearer as the rate grows.
+    epsilon
+        Budget in nats, in [0, inf).
+    delta
+        Failure mass, in (0, 1).
+    method
+        The bound to plan by.
+    tolerance
+        Relative width of the last bracket, in (0, 1).
+
+    Examples
+    --------
+    >>> from dprounds import Gaussian, PoissonSampled
+    >>> q = max_sampling_rate(lambda q: PoissonSampled(Gaussian(1.0), q) * 1000, epsilon=3.0, delta=1e-5)
+    >>> (PoissonSampled(Gaussian(1.0), q) * 1000).epsilon(delta=1e-5) <= 3.0
+    True
+    """
+    cost = _cost("make_run", make_run, delta, method)
+    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
+    tolerance = _validate.real("tolerance", tolerance, TOLERANCE)
+    # in 1/q, as in the noise, less is dearer
+    found = _least(lambda inverse: cost(1.0 / inverse), epsilon, 1.0, 1.0 / LEAST_RATE, tolerance)
+    if found is None:
+        raise InfeasibleError(
+            f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
+            f"{cost(LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
+        )
+    return 1.0 / found
+
+
+def _release(name: str, value: object) -> Release:
+    if not isinstance(value, Release):
+        raise ParameterError(f"{name} must be a mechanism or a run, such as Gaussian(1.0) * 100, got {value!r:.60}.")
+    return value
+
+
+def _cost(
+    name: str, make_run: Callable[[float], Release], delta: float, method: str
+) -> Callable[[float], float]:
+    """The epsilon of the run that a parameter makes, each evaluated once."""
+    delta = _validate.real("delta", delta, _validate.DELTA)
+    method = _validate.choice("method", method, RUN_METHODS)
+    if not callable(make_run):
+        raise ParameterError(f"{name} must be a function from a parameter to a run, got {make_run!r:.60}.")
+    known: dict[float, float] = {}
+
+    def cost(parameter: float) -> float:
+        if parameter not in known:
+            run = _release(f"what {name} returns", make_run(parameter))
+            known[parameter] = run.epsilon(delta=delta, method=method)
+        return known[parameter]
+
+    return cost
+
+
+def _least(cost: Callable[[float], float], budget: float, low: float, high: float, tolerance: float) -> float | None:
+    """The least x in [low, high] with cost(x) <= budget, from above; `low` if that does, None if `high` does not.
+
+    Brackets by galloping from 1 or the nearer end, then by false position on the logarithms, in which the cost of
+    noise is nearly straight, halving whenever an end stays put (the Illinois rule).
+    """
+    x = min(max(1.0, low), high)
+    factor = 4.0
+    while True:
+        if cost(x) <= budget:
+            passing = x
+            if x == low:
+                return low
+            x = max(x / factor, low)
+            if cost(x) > budget:
+                failing = x
+                break
+        else:
+            failing = x
+            if x == high:
+                return None
+            x = min(x * factor, high)
+            if cost(x) <= budget:
+                passing = x
+                break
+        factor **= 1.5
+    weight_low = weight_high = 1.0
+    while passing > failing * (1.0 + tolerance):
+        above, below = _log_ratio(cost(failing), budget) * weight_low, _log_ratio(cost(passing), budget) * weight_high
+        share = above / (above - below) if np.isfinite(above) and np.isfinite(below) and above > below else 0.5
+        width = math.log(passing / failing)
+        # a nudge to the passing side, so that a step that is nearly right closes the bracket
+        share = min(max(share + 0.3 * tolerance / width, 0.01), 0.99) if width > 4.0 * tolerance else 0.5
+        x = failing * math.exp(share * width)
+        if not failing < x < passing:
+            break
+        if cost(x) <= budget:
+            passing, weight_high, weight_low = x, 1.0, weight_low / 2.0
+        else:
+            failing, weight_low, weight_high = x, 1.0, weight_high / 2.0
+    return passing
+
+
+def _log_ratio(cost: float, budget: float) -> float:
+    """log(cost / budget), with zeros and infinities as they come."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.log(cost) - np.log(budget))

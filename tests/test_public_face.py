@@ -1,0 +1,40 @@
+"""The public face is a contract: exactly these names, and a light import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import dprounds
+from dprounds import InfeasibleError, NumericalError, ParameterError, PrivacyError, UnsupportedError
+
+NAMES = {
+    "InfeasibleError",
+    "NumericalError",
+    "ParameterError",
+    "PrivacyError",
+    "UnsupportedError",
+    "delta_from_rdp",
+    "epsilon_from_rdp",
+    "joint_range",
+    "rdp_from_dp",
+    "worst_pair",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(dprounds.__all__) == NAMES
+    assert all(hasattr(dprounds, name) for name in NAMES)
+
+
+def test_every_error_is_a_privacy_error_and_a_parameter_error_a_value_error() -> None:
+    for error in (ParameterError, UnsupportedError, InfeasibleError, NumericalError):
+        assert issubclass(error, PrivacyError)
+    assert issubclass(ParameterError, ValueError)
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = "import sys, dprounds; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["matplotlib", "typer", "rich", "scipy.optimize", "scipy.stats", "scipy.integrate", "pandas"]
+    done = subprocess.run([sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
