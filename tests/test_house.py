@@ -13,7 +13,17 @@ SOURCE = Path(dprounds.__file__).parent
 
 # Everyone may use the first floor; the last floor's rooms may use all but each other.
 GROUND = ["errors", "_validate", "guarantee"]
-FLOORS = ["numerics", "divergences", "conversions", "accounting", "mechanisms", "accountant", "planning", "paper", "plots"]
+FLOORS = [
+    "numerics",
+    "divergences",
+    "conversions",
+    "accounting",
+    "mechanisms",
+    "planning",
+    "accountant",
+    "paper",
+    "plots",
+]
 ROOF = ["cli", "web", "integrations"]
 
 

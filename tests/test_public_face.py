@@ -9,16 +9,11 @@ import dprounds
 from dprounds import InfeasibleError, NumericalError, ParameterError, PrivacyError, UnsupportedError
 
 NAMES = {
-    "InfeasibleError",
-    "NumericalError",
-    "ParameterError",
-    "PrivacyError",
-    "UnsupportedError",
-    "delta_from_rdp",
-    "epsilon_from_rdp",
-    "joint_range",
-    "rdp_from_dp",
-    "worst_pair",
+    *("epsilon_from_rdp", "delta_from_rdp", "rdp_from_dp", "worst_pair", "joint_range"),
+    *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
+    *("ZCDP", "RdpCurve", "PoissonSampled"),
+    *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
+    *("PrivacyError", "ParameterError", "UnsupportedError", "InfeasibleError", "NumericalError"),
 }
 
 

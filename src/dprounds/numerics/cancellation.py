@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exp_minus_tangent", "gamma2_cdf"]
+__all__ = ["SMALL", "exp_minus_tangent", "gamma2_cdf", "half_square_series"]
 
 Array = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ SMALL = 0.5
 COEFFICIENTS = tuple(2.0 / math.factorial(k + 2) for k in range(14))
 
 
-def _half_square_series(x: Array) -> Array:
+def half_square_series(x: Array) -> Array:
     """(e^x - 1 - x) / (x²/2) for |x| <= SMALL, by Horner's rule."""
     total = np.full_like(x, COEFFICIENTS[-1])
     for coefficient in reversed(COEFFICIENTS[:-1]):
@@ -34,7 +34,7 @@ def _half_square_series(x: Array) -> Array:
 def exp_minus_tangent(x: Array) -> Array:
     """``exp(x) - 1 - x``: how far the exponential lies above its tangent at zero, within a few ulps."""
     small = np.clip(x, -SMALL, SMALL)
-    return np.where(np.abs(x) < SMALL, 0.5 * small * small * _half_square_series(small), np.expm1(x) - x)
+    return np.where(np.abs(x) < SMALL, 0.5 * small * small * half_square_series(small), np.expm1(x) - x)
 
 
 def gamma2_cdf(y: Array) -> Array:
@@ -43,4 +43,4 @@ def gamma2_cdf(y: Array) -> Array:
     decay = np.exp(-y)
     # beyond 800 the decay is zero, and y itself may be inf
     tail = decay + np.minimum(y, 800.0) * decay
-    return np.where(y < SMALL, 0.5 * small * small * _half_square_series(small) * decay, 1.0 - tail)
+    return np.where(y < SMALL, 0.5 * small * small * half_square_series(small) * decay, 1.0 - tail)

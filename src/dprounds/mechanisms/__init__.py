@@ -1,0 +1,28 @@
+"""What noise was added: one file a mechanism, one formula each, and composition."""
+
+from dprounds.mechanisms.approximate_dp import ApproximateDP
+from dprounds.mechanisms.base import Mechanism, Release
+from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.laplace import Laplace
+from dprounds.mechanisms.poisson_sampled import PoissonSampled
+from dprounds.mechanisms.pure_dp import PureDP
+from dprounds.mechanisms.randomized_response import RandomizedResponse
+from dprounds.mechanisms.rdp_curve import RdpCurve
+from dprounds.mechanisms.zcdp import ZCDP
+
+__all__ = [
+    "ZCDP",
+    "ApproximateDP",
+    "DiscreteGaussian",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "PoissonSampled",
+    "PureDP",
+    "RandomizedResponse",
+    "RdpCurve",
+    "Release",
+    "Run",
+]

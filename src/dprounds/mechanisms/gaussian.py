@@ -1,0 +1,53 @@
+"""The Gaussian mechanism."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import NOISE_MULTIPLIER, real
+from dprounds.mechanisms.base import Accounted, RatioLaw, Sampleable
+from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
+from dprounds.numerics.complex_plane import Numbers
+
+__all__ = ["Gaussian"]
+
+
+@dataclass(frozen=True, repr=False)
+class Gaussian(Accounted, Sampleable):
+    r"""A query of L2 sensitivity one plus normal noise of standard deviation `noise_multiplier`.
+
+    .. math:: K(z) = \frac{z (z + 1)}{2 \sigma^2}
+
+    Theorem
+    -------
+    [Mir17, Proposition 7]; docs/theory/mechanisms.md.
+
+    Examples
+    --------
+    >>> round(Gaussian(noise_multiplier=2.0).rdp(order=8.0), 6)
+    1.0
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        self._set(noise_multiplier=real("noise_multiplier", self.noise_multiplier, NOISE_MULTIPLIER))
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        # Divided one sigma at a time: its square may underflow where the quotient does not.
+        return 0.5 * (z / self.noise_multiplier) * ((z + 1.0) / self.noise_multiplier)
+
+    def _max_loss(self, direction: str) -> float:
+        return math.inf
+
+    @property
+    def _largest_sampled_order(self) -> float:
+        return LARGEST_ORDER * self.noise_multiplier
+
+    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
+        return gaussian_ratio_laws(self.noise_multiplier, z, rate, direction, on_integers=False)

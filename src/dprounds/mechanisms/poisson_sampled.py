@@ -1,0 +1,141 @@
+"""Mechanisms that see each record with a fixed probability."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import SAMPLING_RATE, real
+from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms.base import (
+    ABSOLUTE_HAIR,
+    ADD,
+    BOTH_DIRECTIONS,
+    RELATIVE_HAIR,
+    REMOVE,
+    Accounted,
+    Mechanism,
+    Sampleable,
+)
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
+from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
+from dprounds.numerics.rounding import above
+
+__all__ = ["PoissonSampled"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, repr=False)
+class PoissonSampled(Accounted, Mechanism):
+    r"""A mechanism run on a batch that holds each record independently with probability `sampling_rate`.
+
+    With :math:`w = 1 - q + q\,dP/dQ` for the pair :math:`(P, Q)` of the mechanism, averaged over :math:`Q`,
+
+    .. math:: M_{\text{remove}}(z) = E[w^{z+1}], \qquad M_{\text{add}}(z) = E[w^{-z}].
+
+    Neighbours differ by one record, present or absent. Both directions must be accounted, each composed by itself; the
+    Rényi bound is that of ``"remove"``, which is the larger one at every order. A rate of 0 costs nothing, and a rate
+    of 1 costs what the mechanism costs.
+
+    Parameters
+    ----------
+    mechanism
+        `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP` or `DiscreteGaussian`.
+    sampling_rate
+        The probability, in [0, 1], with which each record enters the batch.
+
+    Theorem
+    -------
+    [ZDW22, Theorem 11] for the pairs, [MTZ19, Theorem 5] for the larger direction; docs/theory/mechanisms.md.
+
+    Examples
+    --------
+    >>> from dprounds.mechanisms import Gaussian
+    >>> step = PoissonSampled(Gaussian(noise_multiplier=1.1), sampling_rate=256 / 60_000)
+    >>> f"{step.rdp(order=8.0):.6e}"
+    '9.834106e-05'
+    """
+
+    mechanism: Mechanism
+    sampling_rate: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ParameterError(f"mechanism must be a mechanism, got {self.mechanism!r}.")
+        if not isinstance(self.mechanism, Sampleable):
+            raise UnsupportedError(
+                f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
+                "Gaussian, Laplace, RandomizedResponse, PureDP or DiscreteGaussian."
+            )
+        self._set(sampling_rate=real("sampling_rate", self.sampling_rate, SAMPLING_RATE))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """``"remove"`` and ``"add"``: a record among those that may be sampled is taken away, or joins them."""
+        return BOTH_DIRECTIONS
+
+    @property
+    def _inner(self) -> Sampleable:
+        return cast(Sampleable, self.mechanism)  # the constructor has made sure
+
+    def _rdp(self, orders: Array) -> Array:
+        if self._max_loss(REMOVE) == 0:
+            return np.zeros_like(orders)
+        # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
+        sampled = (orders <= self._inner._largest_sampled_order) & (self.sampling_rate < 1)
+        bounds = np.empty_like(orders)
+        if sampled.any():
+            bounds[sampled] = self._sampled_rdp(orders[sampled])
+        if not sampled.all():
+            bounds[~sampled] = self.mechanism.rdp(orders[~sampled])
+        return bounds
+
+    def _sampled_rdp(self, orders: Array) -> Array:
+        t = orders - 1.0
+        bound, error = np.empty_like(t), np.empty_like(t)
+        for indices, log_weights, losses, ulps in self._loss_laws(t, REMOVE):
+            bound[indices], error[indices] = real_cumulant(log_weights, losses, ulps, t[indices])
+        bound /= t
+        return above(bound, (error + RELATIVE_HAIR) * bound + ABSOLUTE_HAIR)
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        if self.sampling_rate == 1:
+            return self.mechanism._log_moment(z, REMOVE)
+        if self._max_loss(direction) == 0:
+            return np.zeros_like(z)
+        value = np.empty_like(z)
+        for indices, log_weights, losses, ulps in self._loss_laws(z, direction):
+            if np.iscomplexobj(z):
+                value[indices] = complex_cumulant(log_weights, losses, z[indices].astype(np.complex128))
+            else:
+                value[indices], _ = real_cumulant(log_weights, losses, ulps, z[indices].real)
+        return value
+
+    def _loss_laws(self, z: Numbers, direction: str) -> Iterator[tuple[NDArray[np.intp], Array, Array, Array]]:
+        """Laws of the privacy loss: where they serve, log-probabilities under P, losses, and the ulps of these."""
+        for indices, (log_weights, log_ratios) in self._inner._ratio_laws(z, self.sampling_rate, direction):
+            log_mix = log_mixture(self.sampling_rate, log_ratios)
+            ulps = log_mixture_ulps(self.sampling_rate, log_ratios, log_mix)
+            if direction == ADD:
+                yield indices, log_weights, -log_mix, ulps
+            else:
+                yield indices, log_weights + log_mix, log_mix, ulps
+
+    def _max_loss(self, direction: str) -> float:
+        if self.sampling_rate in (0.0, 1.0):
+            return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0
+        inner = self.mechanism.max_loss()
+        if direction == ADD:
+            bound = -math.log1p(self.sampling_rate * math.expm1(-inner))
+        elif inner == math.inf:
+            return math.inf
+        else:
+            bound = float(log_mixture(self.sampling_rate, np.array(inner)))
+        return bound * (1.0 + RELATIVE_HAIR)

@@ -1,0 +1,70 @@
+"""Randomized response, the worst of all pure mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import FINITE_EPSILON, real
+from dprounds.mechanisms.base import RatioLaw, Sampleable
+from dprounds.numerics.complex_plane import Numbers, log1p_at
+
+__all__ = ["RandomizedResponse", "two_point_log_moment", "two_point_ratio_law"]
+
+
+# Above this exponent M is summed in log space; below it, as M - 1, which is exact however small.
+LOG_SPACE = 4.0
+
+
+def two_point_log_moment(epsilon: float, z: Numbers) -> Numbers:
+    r"""K of the pair that answers the truth with probability :math:`e^\varepsilon / (1 + e^\varepsilon)`.
+
+    .. math:: M(z) = \frac{\cosh((z + 1/2)\varepsilon)}{\cosh(\varepsilon/2)}, \qquad
+              M(z) - 1 = \frac{(e^{z\varepsilon} - 1)(1 - e^{-(z+1)\varepsilon})}{1 + e^{-\varepsilon}}
+    """
+    near = z.real * epsilon < LOG_SPACE
+    small = np.where(near, z, 0.0) * epsilon
+    excess = np.expm1(small) * -np.expm1(-(small + epsilon)) / (1.0 + np.exp(-epsilon))
+    large = np.where(near, LOG_SPACE, z * epsilon)
+    far = large + log1p_at(np.exp(-(2.0 * large + epsilon))) - np.log1p(np.exp(-epsilon))
+    return np.where(near, log1p_at(excess), far)
+
+
+def two_point_ratio_law(epsilon: float) -> RatioLaw:
+    """The same pair, as the law of its log-ratio under Q: the lie, then the truth."""
+    log_truth = -np.log1p(np.exp(-epsilon))
+    return RatioLaw(np.array([log_truth - epsilon, log_truth]), np.array([epsilon, -epsilon]))
+
+
+@dataclass(frozen=True, repr=False)
+class RandomizedResponse(Sampleable):
+    r"""A bit that is told truly with probability :math:`e^\varepsilon / (1 + e^\varepsilon)`, and else inverted.
+
+    .. math:: K(z) = \log \frac{\cosh((z + 1/2)\varepsilon)}{\cosh(\varepsilon/2)}
+
+    Theorem
+    -------
+    [Mir17, Proposition 5]; docs/theory/mechanisms.md.
+
+    Examples
+    --------
+    >>> round(RandomizedResponse(epsilon=1.0).rdp(order=2.0), 6)
+    0.735326
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        self._set(epsilon=real("epsilon", self.epsilon, FINITE_EPSILON))
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        return two_point_log_moment(self.epsilon, z)
+
+    def _max_loss(self, direction: str) -> float:
+        return self.epsilon
+
+    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
+        yield np.arange(z.size, dtype=np.intp), two_point_ratio_law(self.epsilon)

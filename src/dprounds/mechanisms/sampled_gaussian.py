@@ -1,0 +1,234 @@
+r"""Quadrature for the sampled Gaussian, on the line and on the integers.
+
+The moments are averages over :math:`x \sim N(0, \sigma^2)` of powers of
+:math:`w(x) = 1 - q + q\,e^v`, :math:`v = (2x-1)/(2\sigma^2)`. The integrand is analytic in the strip
+:math:`|\mathrm{Im}\,x| < \pi\sigma^2`, so the trapezoid rule of step h errs by about :math:`e^{-2\pi a/h}` for a strip
+of half-width a; docs/theory/mechanisms.md has the bound, relative to :math:`M(t) - 1`, that `remove_step` and
+`add_step` meet. For the discrete Gaussian the sum over the integers *is* the trapezoid rule of step one, and where a
+larger step would do, a sum over its multiples is the same number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.errors import NumericalError
+from dprounds.mechanisms.base import ADD, RatioLaw
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.mixture import log_mixture, mixture_share
+from dprounds.numerics.quadrature import grid_nodes, short_binary_below
+from dprounds.numerics.search import increasing_root
+from dprounds.numerics.theta import theta
+
+__all__ = ["LARGEST_ORDER", "gaussian_ratio_laws"]
+
+Array = NDArray[np.float64]
+
+# exp(-46) = 1e-20. The error bound has factors beside the exponential, at most 2 (1 + 2 * 46 * (1 + 1/4)) / cos(1.5) <
+# 3400 (docs/theory/mechanisms.md), which leave 4e-17.
+DIGITS = 46.0
+# The tail of the normal density beyond ten standard deviations is below exp(-50).
+REACH = 10.0
+# Strips in units of sigma^2. The mixture has its zeros at pi. For the direction remove |w(x+ia)|^(t-1) is bounded by
+# its value on the line over cos(angle / 2), which must not vanish.
+WIDEST_REMOVE = 3.0
+# For the direction add |w(x+ia)| >= 1 - q + q cos(angle) e^v, which must not fall below 1 - q.
+ANGLES_ADD = np.linspace(0.1, 0.5 * math.pi, 12)
+# Grids within a factor of two of each other are shared, and all below this many nodes.
+SMALL_GRID = 256
+# Above this many nodes the far-apart peaks of one order get windows of their own.
+LARGE_GRID = 4096
+# 32 MB of nodes. The window between the two components alone has about one over sigma of them.
+LARGEST_GRID = 2**22
+LEAST_NOISE = 1e-6
+# In noise multipliers. Beyond it nodes are no longer told apart, and sampling lowers the Rényi bound by less than
+# 2 sigma log(1/q) / 1e12 of it.
+LARGEST_ORDER = 1e12
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The normal pair at distance one, mixed at a rate in (0, 1)."""
+
+    sigma: float
+    rate: float
+
+    def v(self, x: Array) -> Array:
+        """The log-ratio of the pair."""
+        return (x - 0.5) / self.sigma / self.sigma
+
+    def u(self, x: Array) -> Array:
+        """The log-ratio of the mixture."""
+        return log_mixture(self.rate, self.v(x))
+
+    @property
+    def middle(self) -> float:
+        """The x at which both components of the mixture weigh the same, where w bends."""
+        return 0.5 + self.sigma * self.sigma * (math.log1p(-self.rate) - math.log(self.rate))
+
+    def is_split(self, t: float) -> bool:
+        """Whether w is a pure exponential at x >= 1 and a constant near 0, up to factors 1 + exp(-DIGITS) to the t."""
+        bend = (DIGITS + math.log1p(t)) * self.sigma * self.sigma
+        return REACH * self.sigma < self.middle - bend and self.middle + bend < 1.0 - REACH * self.sigma
+
+
+def remove_step(pair: _Pair, t: float, s: float) -> float:
+    """The trapezoid step for powers z + 1 with real parts up to t + 1 and imaginary parts up to s."""
+    # Strip and step in units of sigma, whose square may overflow.
+    entire = math.sqrt(2.0 * DIGITS)  # the best strip for a normal density alone
+    strip = entire if pair.is_split(t) else min(WIDEST_REMOVE * pair.sigma, entire)
+    # exp(-2 pi strip / h) exp(strip^2 / 2) exp(s strip / sigma) = exp(-DIGITS), solved for h
+    return pair.sigma * 2.0 * math.pi / (DIGITS / strip + 0.5 * strip + s / pair.sigma)
+
+
+def add_step(pair: _Pair, t: Array, s: float, peaks: Array) -> float:
+    """The trapezoid step for powers -z with real parts among t, whose integrands peak at `peaks`."""
+    if pair.is_split(float(t.max())):
+        return remove_step(pair, float(t.max()), s)
+    ends = np.unique([t.argmin(), t.argmax()])
+    # On the shifted line w is at least 1 - q + q cos(angle) e^v, whose powers integrate to more than those of w by
+    # exp(loss). Both integrands are log-concave and no wider than the normal density: twice a standard deviation
+    # samples them well enough for an exponent.
+    x = np.arange(min(0.0, float(peaks.min())) - 4.0 * pair.sigma, 4.0 * pair.sigma, 0.5 * pair.sigma)
+    exponents = []
+    with np.errstate(divide="ignore"):  # log(cos(pi/2)) is -inf up to rounding, and exp of it is 0
+        for shift in np.concatenate([[0.0], np.log(np.maximum(np.cos(ANGLES_ADD), 0.0))]):
+            powers = np.multiply.outer(t[ends], log_mixture(pair.rate, pair.v(x) + shift))
+            exponents.append((-0.5 * (x / pair.sigma) ** 2 - powers).max(axis=1))
+    loss = np.max(np.array(exponents[1:]) - exponents[0], axis=1)
+    strips = ANGLES_ADD * pair.sigma
+    wanted = (DIGITS + loss) / strips + 0.5 * strips + s / pair.sigma
+    return pair.sigma * 2.0 * math.pi / float(wanted.min())
+
+
+def add_peaks(pair: _Pair, t: Array) -> Array:
+    """Where the integrand of the direction add peaks: the x <= 0 with ``x = -t share(x)``."""
+
+    def residual(y: Array, t: Array) -> tuple[Array, Array]:
+        share = mixture_share(pair.rate, pair.v(-y))
+        return y - t * share, 1.0 + t * share * (1.0 - share) / pair.sigma / pair.sigma
+
+    smallest = np.full_like(t, np.finfo(float).tiny)
+    guess = t * mixture_share(pair.rate, pair.v(np.zeros_like(t)))
+    # A window of ten standard deviations is placed there, so three digits are plenty.
+    return -increasing_root(residual, smallest, np.maximum(t, smallest), guess, t, rtol=1e-3)
+
+
+def upper_peak(pair: _Pair, t: float) -> float | None:
+    """The largest x above the bend with ``x = (t + 1) share(x)``, if there is one: the upper peak of `remove`.
+
+    Above the bend the share is concave, so Newton's method from the right of all roots falls monotonically onto it.
+    """
+    x = t + 1.0
+    for _ in range(200):
+        if x <= pair.middle:
+            return None
+        share = float(mixture_share(pair.rate, pair.v(np.array(x))))
+        slope = 1.0 - (t + 1.0) * share * (1.0 - share) / pair.sigma / pair.sigma
+        fall = x - (t + 1.0) * share
+        if slope <= 0 or fall <= 1e-3 * pair.sigma:
+            return x
+        x -= fall / slope
+    return x
+
+
+def split_windows(pair: _Pair, t: float) -> list[tuple[float, float]]:
+    """Windows that hold all of the integrand of `remove` at one order, when its peaks may be far apart.
+
+    The exponent ``-x^2 / 2 sigma^2 + (t+1) u(x)`` has at most two peaks, since its slope is a line plus a logistic
+    curve. It is taken relative to its value at ``x = t + 1`` for ``w = rate e^v``, lest huge terms cancel. A window is
+    opened, doubling, until the exponent at its end is negligible against the higher peak, or against
+    ``M - 1 >= t KL >= 2 t TV^2`` (Pinsker), where that is larger.
+    """
+    sigma, reach = pair.sigma, REACH * pair.sigma
+    log_odds = math.log1p(-pair.rate) - math.log(pair.rate)
+    origin = 0.5 * (t / sigma) * ((t + 1.0) / sigma) + (t + 1.0) * math.log(pair.rate)
+
+    def exponent(x: float) -> float:
+        v = (x - 0.5) / sigma / sigma
+        return -0.5 * ((x - t - 1.0) / sigma) ** 2 + (t + 1.0) * float(np.logaddexp(0.0, log_odds - v))
+
+    top = t + 1.0 + reach  # beyond t + 1 the exponent falls as fast as that of the normal density
+    peak = upper_peak(pair, t)
+    # total variation between the components is at least 0.38 min(1, 1/sigma), and rate times that for the mixture
+    spent = min(0.0, math.log(t) + 2.0 * math.log(pair.rate) + math.log(0.28 * min(1.0, sigma**-2)))
+    threshold = max(spent - origin, -math.inf if peak is None else exponent(peak)) - 0.5 * REACH * REACH
+    bottom = top
+    if peak is not None:
+        width = reach
+        while exponent(peak - width) > threshold and peak - width > 0:
+            width *= 2.0
+        bottom = peak - width
+    # (w - 1)^2 peaks at 2 where it is a power of e^v, and before that at the bend
+    base = min(max(pair.middle, 0.0), 2.0)
+    width = reach
+
+    def goes_on(x: float) -> bool:
+        # Below the bend a rising exponent still has its lower peak ahead; above it, only the upper one.
+        return exponent(x) > threshold or (x < pair.middle and exponent(x + 0.1 * sigma) > exponent(x))
+
+    while base + width < bottom and goes_on(base + width):
+        width *= 2.0
+    return [(-reach, min(base + width, top)), (bottom, top)]
+
+
+def _shared_grids(pair: _Pair, z: Numbers, step: float) -> Iterator[NDArray[np.intp]]:
+    """Indices of points whose grids, from zero to their real part, have sizes within a factor of two."""
+    size = (z.real + 1.0 + 2.0 * REACH * pair.sigma) / step
+    if z.real.max() > LARGEST_ORDER * pair.sigma:
+        raise NumericalError(
+            f"A sampled Gaussian of noise multiplier {pair.sigma:g} is not resolved at order {z.real.max() + 1.0:g}."
+        )
+    octave = np.maximum(np.ceil(np.log2(size / SMALL_GRID)), 0.0)
+    for number in np.unique(octave):
+        indices = np.flatnonzero(octave == number)
+        if number <= math.log2(LARGE_GRID / SMALL_GRID):
+            yield indices
+        else:
+            yield from (indices[z.real[indices] == t] for t in np.unique(z.real[indices]))
+
+
+def gaussian_ratio_laws(
+    sigma: float, z: Numbers, rate: float, direction: str, *, on_integers: bool
+) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
+    """The law of the log-ratio of the normal pair under its second component, as `Sampleable` asks for it."""
+    if sigma < LEAST_NOISE:
+        raise NumericalError(
+            f"A sampled Gaussian of noise multiplier {sigma:g}, below {LEAST_NOISE:g}, is not resolved."
+        )
+    pair = _Pair(sigma, rate)
+    largest_s = float(np.abs(z.imag).max())
+    overall = remove_step(pair, float(z.real.max()), largest_s)
+    for indices in _shared_grids(pair, z, overall):
+        t = np.unique(z.real[indices])
+        s = float(np.abs(z.imag[indices]).max())
+        reach = REACH * sigma
+        if direction == ADD:
+            peaks = add_peaks(pair, t)
+            step = add_step(pair, t, s, peaks)
+            # Where the peak lies 2 REACH deviations below zero, M exceeds exp(2 REACH^2): nothing near zero counts.
+            right = peaks.max() + reach if peaks.max() < -2.0 * reach else min(max(pair.middle, 1.0), 2.0) + reach
+            windows = [(float(peaks.min()) - reach, float(right))]
+        else:
+            step = remove_step(pair, float(t[-1]), s)
+            windows = [(-reach, max(2.0, float(t[-1]) + 1.0) + reach)]
+            if (windows[0][1] + reach) / step > LARGE_GRID:
+                windows = [window for order in t for window in split_windows(pair, float(order))]
+        step = max(1.0, math.floor(step)) if on_integers else short_binary_below(step)
+        yield indices, _law(pair, step, windows, on_integers)
+
+
+def _law(pair: _Pair, step: float, windows: list[tuple[float, float]], on_integers: bool) -> RatioLaw:
+    """The normal density, or that of the discrete Gaussian, on the multiples of `step` in the windows."""
+    if sum(high - low for low, high in windows) / step > LARGEST_GRID:
+        raise NumericalError(
+            f"A sampled Gaussian of noise multiplier {pair.sigma:g} would need more than {LARGEST_GRID:,} nodes here."
+        )
+    x = grid_nodes(step, windows)
+    total = theta(pair.sigma) if on_integers else pair.sigma * math.sqrt(2.0 * math.pi)
+    return RatioLaw(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x))

@@ -1,0 +1,75 @@
+r"""Quadrature for the sampled Laplace mechanism.
+
+With :math:`a = 1/b`, the log-ratio v of the pair has under Q an atom of mass 1/2 at -a, one of mass
+:math:`e^{-a}/2` at a, and between them the density :math:`e^{-(v+a)/2}/4`. Powers of :math:`w = 1 - q + q\,e^v` are
+analytic in the strip :math:`|\mathrm{Im}\,v| < \pi`, and their exponent is monotone and convex in v or its negative:
+what counts lies at the ends, in layers as thin as one over the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.errors import NumericalError
+from dprounds.mechanisms.base import ADD, RatioLaw
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
+from dprounds.numerics.quadrature import panel_rule
+
+__all__ = ["laplace_ratio_laws"]
+
+Array = NDArray[np.float64]
+
+# Gauss-Legendre points a panel. A panel is at most 2 wide, so the ellipse through the zeros of w, at distance pi, has
+# axes that add to 6.4: 6.4^-40 = exp(-74). Over a panel the exponent varies by at most 8 and the phase by at most 8,
+# for which 20 points err by less than 2 (8 sqrt(2) / 4)^40 / 40! = 4e-30 of the largest value.
+POINTS = 20
+WIDEST = 2.0
+NATS = 8.0
+# exp(-50) of the largest term does not reach a double.
+NEGLIGIBLE = 50.0
+# 16 MB of nodes.
+MOST_PANELS = 100_000
+
+
+def _octaves(t: Array) -> Iterator[NDArray[np.intp]]:
+    """Indices of the t within a factor of two of each other, all t <= 1 together."""
+    octave = np.ceil(np.log2(np.maximum(t, 1.0)))
+    return (np.flatnonzero(octave == number) for number in np.unique(octave))
+
+
+def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
+    """Edges of the panels on [-a, a], for real powers between those given and imaginary parts up to s.
+
+    Over a panel v changes by at most `WIDEST`, and neither the exponent nor the phase by more than `NATS` where the
+    power of w is not negligible against the largest. In between, panels need to integrate only 1 and w.
+    """
+    ends = np.array([-a, a])
+    u_ends = log_mixture(rate, ends)
+    count = int(np.ceil(2.0 * a / WIDEST))
+    if count > MOST_PANELS:
+        raise NumericalError(f"A sampled Laplace of noise multiplier {1.0 / a:g} would need {count:,} panels.")
+    spacing = NATS / (np.abs(powers).max() + s)
+    # The exponent is monotone in u, so only this far from either end of u can a term be within NEGLIGIBLE of the top.
+    depth = (NEGLIGIBLE + 2.0 * a) / np.abs(powers).min()
+    layer = np.arange(spacing, min(depth, u_ends[1] - u_ends[0]), spacing)
+    inner = log_mixture_inverse(rate, np.concatenate([u_ends[0] + layer, u_ends[1] - layer]))
+    edges = np.concatenate([np.linspace(-a, a, count + 1), inner])
+    return np.unique(edges[(edges >= -a) & (edges <= a)])
+
+
+def laplace_ratio_laws(
+    b: float, z: Numbers, rate: float, direction: str
+) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
+    """The law of the log-ratio of the Laplace pair under its second component, as `Sampleable` asks for it."""
+    a = 1.0 / b
+    for indices in _octaves(z.real):
+        t = z.real[indices]
+        powers = -t if direction == ADD else t + 1.0
+        edges = _edges(a, rate, powers, float(np.abs(z.imag[indices]).max()))
+        v, weights = panel_rule(edges, POINTS)
+        log_weights = np.concatenate([[np.log(0.5)], np.log(0.25 * weights) - 0.5 * (v + a), [np.log(0.5) - a]])
+        yield indices, RatioLaw(log_weights, np.concatenate([[-a], v, [a]]))

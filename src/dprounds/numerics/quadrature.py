@@ -1,0 +1,53 @@
+"""Nodes and weights for integrals of analytic functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["grid_nodes", "panel_rule", "short_binary_below"]
+
+Array = NDArray[np.float64]
+
+# Bits of a grid step. Multiples k * step are then exact doubles up to k = 2^44, so nodes carry no rounding error.
+STEP_BITS = 9
+
+
+def short_binary_below(step: float) -> float:
+    """The largest number of at most `STEP_BITS` bits that is not above `step`."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(mantissa, STEP_BITS)), exponent - STEP_BITS)
+
+
+def grid_nodes(step: float, windows: Sequence[tuple[float, float]]) -> Array:
+    """The multiples of `step` in the union of the windows, in increasing order."""
+    merged: list[tuple[float, float]] = []
+    for low, high in sorted(windows):
+        if merged and low <= merged[-1][1] + step:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    multiples = [np.arange(math.floor(low / step), math.ceil(high / step) + 1) for low, high in merged]
+    # Rounding the ends outward can make neighbours share a multiple.
+    return step * np.unique(np.concatenate(multiples)).astype(np.float64)
+
+
+@cache
+def _legendre(points: int) -> tuple[Array, Array]:
+    """Gauss-Legendre nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(points)
+    return nodes, weights
+
+
+def panel_rule(edges: Array, points: int) -> tuple[Array, Array]:
+    """Nodes and weights of the Gauss-Legendre rule of `points` points on every panel between neighbouring edges."""
+    nodes, weights = _legendre(points)
+    half_widths = 0.5 * np.diff(edges)
+    middles = 0.5 * (edges[1:] + edges[:-1])
+    return (middles[:, None] + np.multiply.outer(half_widths, nodes)).ravel(), np.multiply.outer(
+        half_widths, weights
+    ).ravel()

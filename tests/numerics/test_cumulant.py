@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dprounds.numerics import cumulant
+from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
+
+Array = NDArray[np.float64]
+
+
+def law(scale: float, share: float) -> tuple[Array, Array, Callable[[complex], Any]]:
+    """Points -a and b, the log-weights for which E[exp(-X)] = 1, and the exact cumulant."""
+    values = np.array([-scale * share, scale])
+    with mp.workdps(60):
+        a, b = mp.mpf(float(-values[0])), mp.mpf(float(values[1]))
+        total = mp.exp(a) - mp.exp(-b)
+        weights = [-mp.expm1(-b) / total, mp.expm1(a) / total]
+        log_weights = np.array([float(mp.log(weight)) for weight in weights])
+
+    def exact(z: complex) -> Any:
+        with mp.workdps(60):
+            return mp.log(weights[0] * mp.exp(-mp.mpmathify(z) * a) + weights[1] * mp.exp(mp.mpmathify(z) * b))
+
+    return log_weights, values, exact
+
+
+@given(scale=st.floats(-9.0, 2.0).map(lambda x: 10.0**x), share=st.floats(0.05, 1.0), t=st.floats(1e-6, 50.0))
+@settings(deadline=None, max_examples=150)
+def test_real_points_are_within_their_stated_error(scale: float, share: float, t: float) -> None:
+    log_weights, values, exact = law(scale, share)
+    got, error = real_cumulant(log_weights, values, np.ones(2), np.array([t]))
+    assert error[0] < 1e-12 * (1 + scale)
+    with mp.workdps(60):
+        assert abs(mp.mpf(float(got[0])) - exact(t)) <= error[0] * exact(t)
+
+
+@given(
+    scale=st.floats(-9.0, 1.0).map(lambda x: 10.0**x),
+    share=st.floats(0.05, 1.0),
+    t=st.floats(1e-3, 20.0),
+    s=st.floats(-40.0, 40.0),
+)
+@settings(deadline=None, max_examples=150)
+def test_complex_points_keep_error_relative_to_the_cumulant(scale: float, share: float, t: float, s: float) -> None:
+    log_weights, values, exact = law(scale, share)
+    z = complex(t, s)
+    got = complex(complex_cumulant(log_weights, values, np.array([z]))[0])
+    with mp.workdps(60):
+        reference, along = exact(z), exact(t)
+        difference = mp.exp(mp.mpc(got) - along) - mp.exp(reference - along)
+        # Relative to the larger of |M - 1|, which is |K| when small, and 1, in units of M(t); phases turn by s x.
+        size = min(1, abs(mp.expm1(reference)) + abs(mp.expm1(along)))
+        assert abs(difference) <= 1e-14 * (1 + abs(z) * scale) * (1 + abs(z) / 10) * size
+
+
+def test_tables_larger_than_memory_allows_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    log_weights, values, _ = law(0.3, 0.5)
+    ulps = np.ones(2)
+    t = np.linspace(0.1, 30, 17)
+    z: NDArray[np.complex128] = np.array([complex(2.0, s) for s in t])
+    whole = real_cumulant(log_weights, values, ulps, t)[0]
+    line = complex_cumulant(log_weights, values, z)
+    monkeypatch.setattr(cumulant, "LARGEST_TABLE", 6)
+    np.testing.assert_array_equal(real_cumulant(log_weights, values, ulps, t)[0], whole)
+    assert np.abs(complex_cumulant(log_weights, values, z) / line - 1).max() < 1e-14
