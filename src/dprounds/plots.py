@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dprounds.paper import Figure1Curve
+from dprounds.paper import Figure1Curve, RoundsCurves
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLORS", "figure_1"]
+__all__ = ["COLORS", "figure_1", "rounds_figure"]
 
 # Okabe and Ito's palette without its yellow: told apart by every kind of colour vision, and in grey by line style.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -44,5 +44,26 @@ def figure_1(curves: Sequence[Figure1Curve]) -> Figure:
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 4.0)
     ax.set_title("How much Rényi divergence an (ε, δ) target allows", fontsize=13)
+    ax.legend(fontsize=11, frameon=False)
+    return figure
+
+
+def rounds_figure(curves: RoundsCurves) -> Figure:
+    """The paper's Figures 2 and 3: ε over rounds, or over epochs where the data are sampled."""
+    figure, (ax,) = _canvas()
+    rate = curves.sampling_rate
+    x = curves.rounds if rate is None else curves.rounds * rate
+    for (name, epsilon), color, style in zip(curves.epsilon.items(), COLORS, ("-", "--", "-."), strict=False):
+        ax.plot(x, epsilon, color=color, linestyle=style, linewidth=2.2, label=name)
+    setting = f"σ = {curves.noise_multiplier:g}, δ = {curves.delta:g}"
+    if rate is None:
+        ax.set_xlabel("rounds T", fontsize=12)
+        ax.set_title(f"Gaussian composition, {setting}", fontsize=13)
+    else:
+        ax.set_xlabel("epochs (rounds times sampling rate)", fontsize=12)
+        ax.set_title(f"Noisy SGD, sampling rate {rate:g}, {setting}", fontsize=13)
+    ax.set_ylabel("ε (nats)", fontsize=12)
+    ax.set_xlim(left=0.0)
+    ax.set_ylim(bottom=0.0)
     ax.legend(fontsize=11, frameon=False)
     return figure

@@ -39,14 +39,20 @@ def epsilon_by_orders(rdp: RenyiCurve, *, infinite_mass: float, delta: float, me
         return Proof(math.inf, math.inf)
     # (δ - m)/(1 - m), rounded down; δ may not reach one by it
     rest = (delta - infinite_mass) / (1.0 - infinite_mass) * (1.0 - 4.0 * UNIT_ROUNDOFF)
-    return _best(rdp, lambda given, orders: epsilon_from_rdp(given, order=orders, delta=rest, method=method))
+
+    def convert(given: Array, orders: Array, by: str) -> Array:
+        return np.asarray(epsilon_from_rdp(given, order=orders, delta=rest, method=by))
+
+    return _best(_remembered(rdp), convert, method)
 
 
 def delta_by_orders(rdp: RenyiCurve, *, infinite_mass: float, epsilon: float, method: str) -> Proof:
     """Least delta at `epsilon` that any order of the curve certifies by `method`. Errs upward."""
-    finite, order = _best(
-        rdp, lambda given, orders: delta_from_rdp(given, order=orders, epsilon=epsilon, method=method)
-    )
+
+    def convert(given: Array, orders: Array, by: str) -> Array:
+        return np.asarray(delta_from_rdp(given, order=orders, epsilon=epsilon, method=by))
+
+    finite, order = _best(_remembered(rdp), convert, method)
     # m + (1 - m) δ, rounded up
     total = infinite_mass + (1.0 - infinite_mass) * finite
     return Proof(min(total * (1.0 + 4.0 * UNIT_ROUNDOFF) if infinite_mass else finite, 1.0), order)
@@ -68,14 +74,34 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
     return -log_scale_minimum(negative_rounds)[0]
 
 
-def _best(rdp: RenyiCurve, convert: Callable[[Array, Array], float | Array]) -> Proof:
-    """The least that `convert` makes of the curve, the infinite order included."""
+# The next looser method, where the two can agree to the last digit.
+LOOSER = {"optimal": "closed-form", "closed-form": "balle"}
 
-    def objective(t: Array) -> Array:
-        orders = 1.0 + t
-        return np.asarray(convert(rdp(orders), orders))
 
-    pure = np.array([math.inf])
-    at_infinity = float(np.asarray(convert(rdp(pure), pure))[0])
-    value, t = log_scale_minimum(objective)
-    return Proof(at_infinity, math.inf) if at_infinity <= value else Proof(value, 1.0 + t)
+def _best(rdp: RenyiCurve, convert: Callable[[Array, Array, str], Array], method: str) -> Proof:
+    """The least that `convert` makes of the curve, the infinite order included.
+
+    The order that the next looser method found best is tried as well: at it this method is no worse, so the methods
+    stay in order whatever the two searches round to.
+    """
+    value, t = log_scale_minimum(lambda t: convert(rdp(1.0 + t), 1.0 + t, method))
+    candidates = [Proof(value, 1.0 + t)]
+    others = [math.inf]
+    if method in LOOSER:
+        others.append(_best(rdp, convert, LOOSER[method]).order)
+    orders = np.array(others)
+    candidates += map(Proof, convert(rdp(orders), orders, method).tolist(), others)
+    return min(candidates, key=lambda proof: proof.value)
+
+
+def _remembered(rdp: RenyiCurve) -> RenyiCurve:
+    """The curve, which the searches of several methods ask for the same scan."""
+    known: dict[bytes, Array] = {}
+
+    def recall(orders: Array) -> Array:
+        key = orders.tobytes()
+        if key not in known:
+            known[key] = rdp(orders)
+        return known[key]
+
+    return recall

@@ -1,0 +1,164 @@
+"""Rounds, noise and rate under a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dprounds import (
+    ZCDP,
+    ApproximateDP,
+    Gaussian,
+    InfeasibleError,
+    Laplace,
+    ParameterError,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    RdpCurve,
+    max_rounds,
+    max_sampling_rate,
+    min_noise_multiplier,
+)
+from dprounds.conversions import METHODS
+from dprounds.mechanisms import Release
+
+
+@pytest.mark.parametrize(("method", "rounds"), [("moments", 501), ("closed-form", 603), ("optimal", 603)])
+def test_the_title_of_the_paper(method: str, rounds: int) -> None:
+    assert max_rounds(Gaussian(20.0), epsilon=6.0, delta=1e-5, method=method) == rounds
+
+
+def test_dp_sgd_rounds_by_the_optimum() -> None:
+    step = PoissonSampled(Gaussian(4.0), 0.001)
+    assert max_rounds(step, epsilon=1.0, delta=1e-5, method="optimal") == pytest.approx(946_597, abs=2)
+
+
+STEPS: dict[str, Release] = {
+    "gaussian": Gaussian(8.0),
+    "laplace": Laplace(20.0),
+    "response": RandomizedResponse(0.05),
+    "pure": PureDP(0.05),
+    "approximate": ApproximateDP(0.05, 1e-9),
+    "zcdp": ZCDP(0.001),
+    "curve": RdpCurve([2.0, 4.0, 8.0, 32.0], [0.001, 0.002, 0.004, 0.02]),
+    "sampled": PoissonSampled(Gaussian(1.1), 0.004),
+    "several": Gaussian(30.0) * 2 + Laplace(50.0),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_the_last_round_fits_and_the_next_does_not(step: Release, method: str) -> None:
+    rounds = max_rounds(step, epsilon=2.0, delta=1e-5, method=method)
+    assert (step * rounds).epsilon(delta=1e-5, method=method) <= 2.0
+    assert (step * (rounds + 1)).epsilon(delta=1e-5, method=method) > 2.0
+
+
+def test_zero_rounds_is_an_answer() -> None:
+    assert max_rounds(Gaussian(0.1), epsilon=0.5, delta=1e-5) == 0
+    assert max_rounds(ApproximateDP(0.1, 1e-3), epsilon=1.0, delta=1e-5) == 0
+
+
+@pytest.mark.parametrize("scale", [1e5, 1e6, 1e7])
+def test_huge_counts_are_not_looped_over(scale: float) -> None:
+    rounds = max_rounds(Gaussian(scale), epsilon=1.0, delta=1e-5)
+    # ε depends on rounds / σ² alone
+    assert rounds == pytest.approx(max_rounds(Gaussian(1e3), epsilon=1.0, delta=1e-5) * (scale / 1e3) ** 2, rel=1e-4)
+    assert rounds > 1e8
+
+
+def test_what_was_spent_counts() -> None:
+    step = PoissonSampled(Gaussian(1.1), 0.004)
+    whole = max_rounds(step, epsilon=2.0, delta=1e-5)
+    assert max_rounds(step, epsilon=2.0, delta=1e-5, spent=step * 1000) == whole - 1000
+    assert max_rounds(step, epsilon=2.0, delta=1e-5, spent=Gaussian(0.1)) == 0
+
+
+def test_a_budget_without_end_is_refused() -> None:
+    with pytest.raises(InfeasibleError, match="No number of rounds exceeds the budget"):
+        max_rounds(PoissonSampled(Gaussian(1.0), 0.0), epsilon=1.0, delta=1e-5)
+    with pytest.raises(ParameterError, match=r"^epsilon must be in \[0, inf\), got inf"):
+        max_rounds(Gaussian(1.0), epsilon=math.inf, delta=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_noise_meets_the_budget_and_a_hair_less_does_not(method: str) -> None:
+    def run(sigma: float) -> Release:
+        return PoissonSampled(Gaussian(sigma), 0.01) * 1000
+
+    sigma = min_noise_multiplier(run, epsilon=3.0, delta=1e-5, method=method)
+    assert (run(sigma) * 1).epsilon(delta=1e-5, method=method) <= 3.0
+    assert (run(sigma / (1 + 1e-6)) * 1).epsilon(delta=1e-5, method=method) > 3.0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rate_meets_the_budget_and_a_hair_more_does_not(method: str) -> None:
+    def run(rate: float) -> Release:
+        return PoissonSampled(Gaussian(1.0), rate) * 1000
+
+    rate = max_sampling_rate(run, epsilon=3.0, delta=1e-5, method=method)
+    assert (run(rate) * 1).epsilon(delta=1e-5, method=method) <= 3.0
+    assert (run(rate * (1 + 1e-6)) * 1).epsilon(delta=1e-5, method=method) > 3.0
+
+
+def test_noise_of_the_moments_accountant_is_its_formula() -> None:
+    rounds, epsilon, delta = 100, 1.0, 1e-5
+    excess = -math.log(delta)
+    expected = math.sqrt(rounds / 2) / (math.sqrt(excess + epsilon) - math.sqrt(excess))
+    found = min_noise_multiplier(lambda s: Gaussian(s) * rounds, epsilon=epsilon, delta=delta, method="moments")
+    assert expected * (1 - 1e-12) <= found <= expected * (1 + 1.01e-6)
+
+
+def test_a_mechanism_alone_may_be_planned() -> None:
+    assert min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5) > 3.0
+    assert min_noise_multiplier(Laplace, epsilon=1.0, delta=1e-5) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_the_whole_data_may_be_sampled() -> None:
+    assert max_sampling_rate(lambda q: PoissonSampled(Gaussian(50.0), q), epsilon=3.0, delta=1e-5) == 1.0
+
+
+def test_planning_says_what_is_infeasible() -> None:
+    with pytest.raises(InfeasibleError, match=r"No noise_multiplier up to 1e\+09 meets epsilon=1 .* fewer rounds"):
+        min_noise_multiplier(lambda s: Gaussian(s) + Gaussian(0.1), epsilon=1.0, delta=1e-5)
+    with pytest.raises(InfeasibleError, match="Every noise_multiplier down to"):
+        min_noise_multiplier(lambda s: Gaussian(s) * 0, epsilon=1.0, delta=1e-5)
+    with pytest.raises(InfeasibleError, match="No sampling_rate down to 1e-12"):
+        max_sampling_rate(lambda q: PoissonSampled(Gaussian(1.0), q) + Gaussian(0.1), epsilon=1.0, delta=1e-5)
+
+
+GOOD: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "method": "optimal"}
+CALLS: dict[str, Callable[..., object]] = {
+    "max_rounds": lambda **budget: max_rounds(Gaussian(1.0), **budget),
+    "min_noise_multiplier": lambda **budget: min_noise_multiplier(Gaussian, **budget),
+    "max_sampling_rate": lambda **budget: max_sampling_rate(lambda q: PoissonSampled(Gaussian(1.0), q), **budget),
+}
+BAD: dict[str, list[Any]] = {
+    "epsilon": [math.nan, math.inf, -1e-9, "abc", None, [1.0]],
+    "delta": [math.nan, 0.0, 1.0, -0.1, 2.0, "abc", None, [1e-5]],
+    "method": ["best", "", None, 3],
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "value"),
+    [(call, argument, value) for call in CALLS for argument in BAD for value in BAD[argument]],
+)
+def test_every_budget_argument_refuses_what_is_outside_its_range(call: str, argument: str, value: object) -> None:
+    with pytest.raises(ParameterError, match=rf"^{argument} must be .*, got .*\.$"):
+        CALLS[call](**{**GOOD, argument: value})
+
+
+def test_what_is_no_run_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"^step must be a mechanism or a run"):
+        max_rounds(3, epsilon=1.0, delta=1e-5)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(ParameterError, match=r"^make_run must be a function"):
+        min_noise_multiplier(Gaussian(1.0), epsilon=1.0, delta=1e-5)  # type: ignore[arg-type]  # the point of the test
+    with pytest.raises(ParameterError, match=r"^what make_run returns must be a mechanism or a run"):
+        min_noise_multiplier(lambda s: s, epsilon=1.0, delta=1e-5)  # type: ignore[arg-type,return-value]  # the point of the test
+    with pytest.raises(ParameterError, match=r"^tolerance must be in \(0, 1\), got 0"):
+        min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5, tolerance=0.0)
