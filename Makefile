@@ -4,7 +4,7 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test check docs bench peers clean
 
 demo: $(VENV)/.ready           ## answer the question, draw the paper's figures
 	$(RUN) examples/demo.py
@@ -24,6 +24,9 @@ docs: $(VENV)/.docs            ## HTML documentation in docs/_build; warnings ar
 bench: $(BENCH_VENV)/.ready    ## speed, as ratios against the peers in one run
 	$(BENCH_VENV)/bin/python -m benchmarks
 
+peers: $(VENV)/.peers          ## the peers beside us in .venv, for the tests that compare with them
+	@echo "installed: dp-accounting, Opacus"
+
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) docs/_build build dist figures
 
@@ -34,6 +37,10 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(RUN) -m pip install --quiet --editable '.[dev,docs]'
+	touch $@
+
+$(VENV)/.peers: $(VENV)/.ready
+	$(RUN) -m pip install --quiet --editable '.[peers]'
 	touch $@
 
 $(BENCH_VENV)/.ready: pyproject.toml

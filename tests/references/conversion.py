@@ -42,10 +42,12 @@ def _precision(delta: mpf) -> int:
 def _secant(function: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
     """The root that a bracket of width 1e-7 holds, to half the digits in force: the minimum is flat."""
     x, y, f_x, f_y = low, high, function(low), function(high)
-    while abs(y - x) > mpf(2) ** (-mp.prec // 2) and f_x != f_y:
+    for _ in range(30):  # the digits grow by half at each step
+        if abs(y - x) <= mpf(2) ** (-mp.prec // 2) or f_x == f_y:
+            return y
         x, y, f_x = y, y - f_y * (y - x) / (f_y - f_x), f_y
         f_y = function(y)
-    return y
+    raise ArithmeticError("the reference did not settle")
 
 
 def rdp(order: Number, epsilon: Number, delta: Number) -> mpf:
@@ -58,7 +60,9 @@ def rdp(order: Number, epsilon: Number, delta: Number) -> mpf:
         for _ in range(35):
             middle = (low + high) / 2
             low, high = (middle, high) if _slope(middle, a, e, d) < 0 else (low, middle)
-        p, not_p, q, not_q = _pair(_secant(lambda x: _slope(x, a, e, d), low, high), e, d)
+        # a minimum beyond the last logit has 1 - p < e^-400, which no digit in force sees
+        logit = high if high == 400 else _secant(lambda x: _slope(x, a, e, d), low, high)
+        p, not_p, q, not_q = _pair(logit, e, d)
         return mpmath.log(p * (p / q) ** (a - 1) + not_p * (not_p / not_q) ** (a - 1)) / (a - 1)
 
 

@@ -29,7 +29,7 @@ class DiscreteGaussian(Accounted, Sampleable):
 
     Theorem
     -------
-    [CKS20, Theorem 14]; docs/theory/mechanisms.md.
+    [CKS20]; docs/theory/mechanisms.md.
 
     Examples
     --------
