@@ -40,10 +40,10 @@ def _precision(delta: mpf) -> int:
 
 
 def _secant(function: Callable[[mpf], mpf], low: mpf, high: mpf) -> mpf:
-    """The root that a bracket of width 1e-7 holds, to half the digits in force: the minimum is flat."""
+    """The root that a bracket of width 1e-7 holds, to half the digits asked for: the minimum is flat."""
     x, y, f_x, f_y = low, high, function(low), function(high)
     for _ in range(30):  # the digits grow by half at each step
-        if abs(y - x) <= mpf(2) ** (-mp.prec // 2) or f_x == f_y:
+        if abs(y - x) <= mpf(10) ** (-DIGITS // 2) or f_x == f_y:
             return y
         x, y, f_x = y, y - f_y * (y - x) / (f_y - f_x), f_y
         f_y = function(y)

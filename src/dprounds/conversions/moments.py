@@ -24,7 +24,7 @@ ROUNDINGS = 8.0 * UNIT_ROUNDOFF
 def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     """Epsilon that `rdp` at `order` certifies at `delta`. Errs upward."""
     sum_ = rdp - np.log(delta) / (order - 1.0)
-    return above(sum_, ROUNDINGS * sum_)
+    return np.where(sum_ > 0.0, above(sum_, ROUNDINGS * sum_), 0.0)  # zero only for no rdp at order inf, exactly
 
 
 def delta(rdp: Array, order: Array, epsilon: Array) -> Array:

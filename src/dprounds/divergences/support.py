@@ -1,0 +1,132 @@
+r"""The supporting pair: the binary pair that lies lowest above lines of a given slope.
+
+With :math:`H = \pm G - \mu F` as a function of :math:`s = \tanh(u/2)`, the least :math:`\pm D_g - \mu D_f` over all
+pairs of distributions is twice the lower convex envelope of H at s = 0, and a binary pair attains it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.divergences.mesh import Chord, Side
+from dprounds.errors import NumericalError
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["ALL_LEVELS", "FIRST_LEVELS", "LARGEST_EXPONENT", "LOG_NOTHING", "PAIR_ERROR", "supporting_pair"]
+
+Array = NDArray[np.float64]
+
+# exp(LARGEST_EXPONENT) leaves a factor of 1e30 for slopes and sums. A point that is heavier than that in units of the
+# answer could only carry a weight below 1e-278, which is a ray; rays are treated apart.
+LARGEST_EXPONENT = 640.0
+# A target of zero: the log that makes every point with F > 0 too heavy, and none with F = 0.
+LOG_NOTHING = -1e300
+
+# Each level of the zoom divides a bracket by eight. Eight levels reach 1e-7 of a mesh cell, and the error of the value
+# is the square of that; at a corner, which the mesh holds, there is none.
+ZOOM = np.linspace(0.0, 1.0, 17)
+FIRST_LEVELS, ALL_LEVELS = 3, 8
+# Relative depth from which a local minimum of the mesh counts: far above rounding, and a true dip is far deeper.
+DIP_DEPTH = 1e-12
+
+# Relative rounding error of a pair next to that of its kernels: two weights, two products, a sum, doubled.
+PAIR_ERROR = 16 * UNIT_ROUNDOFF
+
+# Newton's method on an envelope takes three to ten pairs.
+MOST_PAIRS = 60
+
+
+def _height(side: Side, log_f: Array, log_g: Array, slope: Array, chord: Chord) -> Array:
+    """H = ±G - slope F at mesh points, rows per value; inf where a point is too heavy to be a point."""
+    f_exponent = log_f - chord.log_target[:, None]
+    g_exponent = log_g - chord.log_unit[:, None]
+    heavy = (f_exponent > LARGEST_EXPONENT) | (g_exponent > LARGEST_EXPONENT)
+    height = side.sign * np.exp(np.where(heavy, 0.0, g_exponent)) - slope[:, None] * np.exp(
+        np.where(heavy, 0.0, f_exponent)
+    )
+    return np.where(heavy, np.inf, height)
+
+
+def supporting_pair(side: Side, slope: Array, start: Array, chord: Chord, levels: int) -> tuple[Array, Array]:
+    """The binary pair with the least ±D_g - slope D_f, and that least value; the pair is NaN where `start` is least.
+
+    Twice the lower convex envelope of H at s = 0. From a height r, the least (H - r)/|s| on either side of zero gives
+    the pair whose own height is the next, lower r: Newton's method, and no step subtracts large from large.
+    """
+    heights = [_height(side, side.log_f[end], side.log_g[end], slope, chord) for end in (0, 1)]
+    mesh_s = np.tanh(0.5 * side.size)
+    # The point s = 0 itself has H = 0.
+    r = np.minimum(0.5 * start, 0.0)
+    best = np.where((start > 0)[:, None], 0.0, np.full((r.size, 2), np.nan))
+    work = np.arange(r.size)
+    for _ in range(MOST_PAIRS):
+        part = chord.take(work)
+        at, quotient = np.empty((2, work.size)), np.empty((2, work.size))
+        for end in (0, 1):
+            with np.errstate(over="ignore"):  # next to s = 0 a positive quotient may become inf, which is not least
+                tilted = (heights[end][work] - r[work, None]) / mesh_s
+            at[end], quotient[end] = _polished(side, end, tilted, slope[work], r[work], part, levels)
+        s = np.tanh(0.5 * at)
+        # what the pair's height is above r, from the two quotients
+        drop = quotient.sum(axis=0) * s.prod(axis=0) / s.sum(axis=0)
+        pair = at.copy()
+        for end in (0, 1):
+            # Far above the solution Newton's steps are short; a better partner on the mesh takes most of the way.
+            fixed = s[end][:, None]
+            above = (heights[1 - end][work] - r[work, None]) * fixed + (quotient[end] * s[end])[:, None] * mesh_s
+            above /= mesh_s + fixed
+            index = np.argmin(above, axis=1)
+            partner_drop = np.take_along_axis(above, index[:, None], axis=1)[:, 0]
+            closer = partner_drop < drop
+            pair[end] = np.where(closer, at[end], pair[end])
+            pair[1 - end] = np.where(closer, side.size[index], pair[1 - end])
+            drop = np.minimum(drop, partner_drop)
+        better = drop < -UNIT_ROUNDOFF * np.abs(r[work])
+        moved = work[better]
+        best[moved] = pair.T[better] * np.array([-1.0, 1.0])
+        r[moved] += drop[better]
+        # A step that gains less than the rounding error of the pair is the last one.
+        work = moved[drop[better] < -PAIR_ERROR * np.abs(r[moved])]
+        if work.size == 0:
+            return best, 2.0 * r
+    raise NumericalError(f"The search for a supporting pair of {side.f} and {side.g} did not settle.")
+
+
+def _dips(tilted: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows and mesh indices of all local minima, in the order of the rows."""
+    wall = np.full((tilted.shape[0], 1), np.inf)
+    before = np.concatenate([wall, tilted[:, :-1]], axis=1)
+    after = np.concatenate([tilted[:, 1:], wall], axis=1)
+    # a plateau's rounding noise is not a dip
+    edge = tilted + DIP_DEPTH * np.abs(tilted)
+    dip = (tilted <= before) & (tilted <= after) & ((edge < before) | (edge < after))
+    dip[np.arange(tilted.shape[0]), np.argmin(tilted, axis=1)] = True
+    rows, index = np.nonzero(dip)
+    return rows, index
+
+
+def _polished(
+    side: Side, end: int, mesh: Array, slope: Array, r: Array, chord: Chord, levels: int
+) -> tuple[Array, Array]:
+    """Log ratio (its size) and value of the least (H - r)/|s|, by subdivision of the two cells next to each dip."""
+    rows, index = _dips(mesh)
+    slope, r, chord = slope[rows], r[rows], chord.take(rows)
+    last = side.size.size - 2
+    low = side.size[np.clip(index - 1, 0, last)]
+    high = side.size[np.clip(index + 1, 0, last)]
+    at, least = side.size[index], mesh[rows, index]
+    count = np.arange(rows.size)
+    for _ in range(levels):
+        u = low[:, None] + (high - low)[:, None] * ZOOM
+        signed = u if end else -u
+        height = _height(side, side.f.log_kernel(signed), side.g.log_kernel(signed), slope, chord)
+        tilted = (height - r[:, None]) / np.tanh(0.5 * u)
+        k = np.argmin(tilted, axis=1)
+        low, high = u[count, np.maximum(k - 1, 0)], u[count, np.minimum(k + 1, ZOOM.size - 1)]
+        found = tilted[count, k]
+        at = np.where(found < least, u[count, k], at)
+        least = np.minimum(found, least)
+    order = np.lexsort((least, rows))
+    first = order[np.searchsorted(rows[order], np.arange(mesh.shape[0]))]
+    return at[first], least[first]
