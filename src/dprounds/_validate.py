@@ -29,6 +29,7 @@ __all__ = [
     "count",
     "real",
     "real_array",
+    "show",
 ]
 
 
@@ -66,9 +67,13 @@ NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviatio
 SAMPLING_RATE = Interval.parse("[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size.")
 
 
-def _show(value: object) -> str:
+def show(value: object) -> str:
     """A refused value, short enough for one line whatever it is."""
-    text = f"{value:.17g}" if isinstance(value, float) else repr(value)
+    if isinstance(value, float):
+        return f"{value:.17g}"
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to print the very long ones
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -77,18 +82,21 @@ def real_array(name: str, value: ArrayLike, interval: Interval) -> NDArray[np.fl
     try:
         # Refuse what NumPy would silently turn into a float: text that looks like a number, complex values, None.
         given = np.asarray(value)
-        if given.dtype.kind not in "iuf" and not (given.dtype.kind == "O" and given.ndim == 0):
+        if given.dtype.kind == "O" and not all(
+            isinstance(item, int) and not isinstance(item, bool) for item in given.flat
+        ):
+            raise TypeError  # of Python's objects only integers too long for NumPy are numbers
+        if given.dtype.kind not in "iufO":
             raise TypeError
-        array = given.astype(np.float64)
+        with np.errstate(over="ignore"):  # a long double beyond the doubles becomes inf, and the interval judges it
+            array = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} must be a real number in {interval.text}, got {_show(value)}.") from None
+        raise ParameterError(f"{name} must be a real number in {interval.text}, got {show(value)}.") from None
     inside = interval.contains(array)
     if not inside.all():
         bad = float(array[~inside].flat[0])
         hint = f" {interval.hint}" if interval.hint else ""
-        raise ParameterError(
-            f"{name} must be in {interval.text}, got {_show(value if array.ndim == 0 else bad)}.{hint}"
-        )
+        raise ParameterError(f"{name} must be in {interval.text}, got {show(value if array.ndim == 0 else bad)}.{hint}")
     return array
 
 
@@ -104,20 +112,20 @@ def count(name: str, value: float, *, least: int = 0) -> int:
     """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
     given: object = value
     whole = None
-    if isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_)):
+    if isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_, np.ndarray)):
         whole = operator.index(given)
     elif isinstance(given, (float, np.floating)) and float(given).is_integer():
         whole = int(given)
     if whole is None or whole < least:
-        raise ParameterError(f"{name} must be an integer in [{least}, inf), got {_show(value)}.")
+        raise ParameterError(f"{name} must be an integer in [{least}, inf), got {show(value)}.")
     return whole
 
 
-def choice(name: str, value: str, allowed: Sequence[str]) -> str:
+def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """`value`, one of the `allowed` words."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         words = ", ".join(f"'{word}'" for word in allowed)
-        raise ParameterError(f"{name} must be one of {words}, got {_show(value)}.")
+        raise ParameterError(f"{name} must be one of {words}, got {show(value)}.")
     return value
 
 

@@ -8,11 +8,11 @@ from dataclasses import fields
 from typing import Any
 
 from dprounds import _validate, mechanisms
-from dprounds.errors import ParameterError
+from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.guarantee import Guarantee
-from dprounds.mechanisms.base import DEFAULT_METHOD, Mechanism, Release
+from dprounds.mechanisms.base import Mechanism, Release
 from dprounds.mechanisms.composition import Run
-from dprounds.planning import max_rounds
+from dprounds.planning import checked_release, max_rounds
 
 __all__ = ["Accountant"]
 
@@ -45,14 +45,11 @@ class Accountant:
 
     def record(self, step: Release, *, rounds: int = 1) -> None:
         """Add `rounds` rounds of `step` to the total."""
-        times = 1 if rounds == 1 and rounds is not True else _validate.count("rounds", rounds)
-        if isinstance(step, Mechanism):
-            self._rounds[step] = self._rounds.get(step, 0) + times
-        elif isinstance(step, Run):
-            for mechanism, each in (step * times).parts:
-                self._rounds[mechanism] = self._rounds.get(mechanism, 0) + each
-        else:
-            raise ParameterError(f"step must be a mechanism or a run, such as Gaussian(1.0) * 100, got {step!r:.60}.")
+        if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism):  # the usual call, kept short
+            self._rounds[step] = self._rounds.get(step, 0) + 1
+            return
+        # the sum is checked before anything is changed
+        self._rounds = dict((self.run + checked_release("step", step) * rounds).parts)
 
     @property
     def run(self) -> Run:
@@ -67,26 +64,26 @@ class Accountant:
     def __repr__(self) -> str:
         return f"<Accountant of {self.run!r}>"
 
-    def epsilon(self, *, delta: float, method: str = DEFAULT_METHOD) -> float:
+    def epsilon(self, *, delta: float, method: str | None = None) -> float:
         """Epsilon of everything recorded, at `delta`. Errs upward."""
         return self.run.epsilon(delta=delta, method=method)
 
-    def delta(self, *, epsilon: float, method: str = DEFAULT_METHOD) -> float:
+    def delta(self, *, epsilon: float, method: str | None = None) -> float:
         """Delta of everything recorded, at `epsilon`. Errs upward."""
         return self.run.delta(epsilon=epsilon, method=method)
 
-    def guarantee(self, *, delta: float, method: str = DEFAULT_METHOD) -> Guarantee:
+    def guarantee(self, *, delta: float, method: str | None = None) -> Guarantee:
         """What may be said of everything recorded, at `delta`."""
         return self.run.guarantee(delta=delta, method=method)
 
-    def remaining_rounds(self, step: Release, *, epsilon: float, delta: float, method: str = DEFAULT_METHOD) -> int:
+    def remaining_rounds(self, step: Release, *, epsilon: float, delta: float, method: str | None = None) -> int:
         """Largest number of further rounds of `step` within the budget; 0 also if it is exceeded already."""
         return max_rounds(step, epsilon=epsilon, delta=delta, method=method, spent=self.run)
 
-    def would_exceed(self, step: Release, epsilon: float, delta: float, *, method: str = DEFAULT_METHOD) -> bool:
+    def would_exceed(self, step: Release, epsilon: float, delta: float, *, method: str | None = None) -> bool:
         """Whether one more round of `step` would leave the budget: ask before the round, not after it."""
         budget = _validate.real("epsilon", epsilon, _validate.EPSILON)
-        return (self.run + step).epsilon(delta=delta, method=method) > budget
+        return (self.run + checked_release("step", step)).epsilon(delta=delta, method=method) > budget
 
     def to_json(self) -> str:
         """The total as JSON that `from_json` restores exactly."""
@@ -102,16 +99,16 @@ class Accountant:
         Raises `ParameterError` for anything that is not exactly such a text, or restores every recorded round.
         """
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=_without_repeats)
         except (TypeError, ValueError, RecursionError):
             raise ParameterError("The accountant's JSON cannot be read: it is not JSON, or it was cut short.") from None
         data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON")
         if data["format"] != FORMAT:
             raise ParameterError(f"The accountant's JSON must have format '{FORMAT}', got {data['format']!r:.60}.")
-        if data["version"] != VERSION or isinstance(data["version"], bool):
+        if type(data["version"]) is not int or data["version"] != VERSION:
             raise ParameterError(
-                f"The accountant's JSON must have version {VERSION}, got {data['version']!r:.60}. "
-                "A newer dprounds wrote it: read it with that one."
+                f"The accountant's JSON must have version {VERSION}, got {_validate.show(data['version'])}. "
+                "If a newer dprounds wrote it, read it with that one."
             )
         if not isinstance(data["parts"], list):
             raise ParameterError(f"The accountant's JSON must list its parts, got {data['parts']!r:.60}.")
@@ -120,7 +117,10 @@ class Accountant:
             entry = _keys(part, {"mechanism", "rounds"}, "a part of the accountant's JSON")
             if type(entry["rounds"]) is not int:
                 raise ParameterError(f"rounds must be an integer in [0, inf), got {entry['rounds']!r:.60}.")
-            accountant.record(_rebuild(entry["mechanism"]), rounds=entry["rounds"])
+            try:
+                accountant.record(_rebuild(entry["mechanism"]), rounds=entry["rounds"])
+            except UnsupportedError as error:
+                raise ParameterError(f"The accountant's JSON holds what is not supported: {error}") from None
         return accountant
 
 
@@ -137,7 +137,7 @@ def _describe(value: object) -> Any:  # noqa: ANN401  (JSON is a tree of anythin
 def _rebuild(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (JSON is a tree of anything)
     """What `_describe` described; every parameter is checked by the constructor it belongs to."""
     if isinstance(value, list):
-        return [_rebuild(item, depth) for item in value]
+        return [_rebuild(item, depth + 1) if depth < 3 else None for item in value]
     if not isinstance(value, dict):
         return math.inf if value == "inf" else value
     kind = getattr(mechanisms, str(value.get("name")), None)
@@ -146,6 +146,13 @@ def _rebuild(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (JSON is a tre
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # every mechanism is a dataclass
     parameters = _keys(value, {"name", *names}, f"{kind.__name__} in the accountant's JSON")
     return kind(**{name: _rebuild(parameters[name], depth + 1) for name in names})
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, each key once."""
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError
+    return dict(pairs)
 
 
 def _keys(value: object, expected: set[str], where: str) -> dict[str, Any]:

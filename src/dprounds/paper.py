@@ -72,6 +72,7 @@ def figure_1(
     >>> [bool((curve.theorem_4 <= curve.optimal).all()) for curve in figure_1(points=50)]
     [True, True, True]
     """
+    points = _validate.count("points", points, least=1)
     # half a step inside (0, 1), where the curves live
     delta = (np.arange(points) + 0.5) / points
     return tuple(
@@ -107,7 +108,9 @@ def moments_epsilon(*, rho: float, rounds: float, delta: float) -> float:
 
 def moments_rounds(*, rho: float, epsilon: float, delta: float) -> float:
     """Rounds, not rounded down, at which `moments_epsilon` reaches `epsilon`."""
-    excess = -math.log(delta)
+    rho = _validate.real("rho", rho, RHO)
+    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
+    excess = -math.log(_validate.real("delta", delta, _validate.DELTA))
     return (math.sqrt(excess + epsilon) - math.sqrt(excess)) ** 2 / rho
 
 
@@ -163,7 +166,7 @@ def moments_variance(*, epsilon: float, delta: float, rounds: float) -> float:
     Its remainder O(1/log(1/δ)) is dropped: it calibrates nothing.
     """
     epsilon, excess, rounds = _variance_arguments(epsilon, delta, rounds)
-    return 2.0 * rounds / epsilon**2 * excess + rounds / epsilon
+    return 2.0 * rounds / epsilon / epsilon * excess + rounds / epsilon
 
 
 def theorem_5_variance(*, epsilon: float, delta: float, rounds: float) -> float:
@@ -183,7 +186,7 @@ def theorem_5_variance(*, epsilon: float, delta: float, rounds: float) -> float:
             f"epsilon must be above 2 delta log(1/delta) = {2.0 * math.exp(-excess) * excess:.6g} for Theorem 5, "
             f"got {epsilon:g}."
         )
-    saved = 2.0 * rounds / epsilon**2 * (math.log(2.0 * excess) + 1.0 - math.log(epsilon))
+    saved = 2.0 * rounds / epsilon / epsilon * (math.log(2.0 * excess) + 1.0 - math.log(epsilon))
     return moments_variance(epsilon=epsilon, delta=delta, rounds=rounds) - saved
 
 
@@ -203,7 +206,7 @@ class SampledApproximation:
 
     def holds_at(self, order: float) -> bool:
         """Whether the lemma's conditions are met at `order`."""
-        return self.rate_is_small and order <= self.largest_order
+        return self.rate_is_small and _validate.real("order", order, _validate.ORDER) <= self.largest_order
 
 
 def sampled_approximation(*, sampling_rate: float, noise_multiplier: float) -> SampledApproximation:
@@ -221,7 +224,7 @@ def sampled_approximation(*, sampling_rate: float, noise_multiplier: float) -> S
     return SampledApproximation(
         sampling_rate=q,
         noise_multiplier=sigma,
-        rho=q * q / ((1.0 - q) * sigma * sigma),
+        rho=q / sigma / (1.0 - q) * (q / sigma),
         rate_is_small=q < 1.0 / (16.0 * sigma),
         largest_order=1.0 + max(sigma * sigma * math.log(1.0 / (q * sigma)), 0.0),
     )
@@ -243,8 +246,8 @@ def figure_2(
 ) -> RoundsCurves:
     """ε over T for T-fold Gaussian composition: the moments accountant, Lemma 2, and the optimum it bounds."""
     rounds = np.unique(np.linspace(1, last, points).round())
-    rho = 0.5 / noise_multiplier**2
     step = Gaussian(noise_multiplier)
+    rho = 0.5 / noise_multiplier**2
     return RoundsCurves(
         rounds=rounds,
         epsilon={

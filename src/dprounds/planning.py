@@ -21,15 +21,18 @@ import numpy as np
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
 from dprounds.errors import InfeasibleError, ParameterError
-from dprounds.mechanisms.base import DEFAULT_METHOD, RUN_METHODS, Release
+from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
 from dprounds.numerics.search import largest_integer
 
-__all__ = ["max_rounds", "max_sampling_rate", "min_noise_multiplier"]
+__all__ = ["checked_release", "max_rounds", "max_sampling_rate", "min_noise_multiplier"]
 
 # Beyond this, doubles no longer count one by one, so no answer could be told from the next.
 MOST_ROUNDS = 2**53
 TOLERANCE = _validate.Interval.parse("(0, 1)")
+# A secant gains half again as many digits a step: from one digit to the sixteen of 2^53 in seven.
+SECANTS = 8
 # Noise multipliers outside of this range are no noise at all, or no signal.
 NOISE_RANGE = (1e-6, 1e9)
 # A lower sampling rate than this samples nobody from any data set there is.
@@ -37,7 +40,7 @@ LEAST_RATE = 1e-12
 
 
 def max_rounds(
-    step: Release, *, epsilon: float, delta: float, method: str = DEFAULT_METHOD, spent: Release | None = None
+    step: Release, *, epsilon: float, delta: float, method: str | None = None, spent: Release | None = None
 ) -> int:
     """Largest number of rounds of `step` within (`epsilon`, `delta`), beside what is `spent`.
 
@@ -55,7 +58,7 @@ def max_rounds(
     delta
         Failure mass, in (0, 1).
     method
-        The bound to plan by.
+        The bound to plan by; by default exact where every part has a moment function.
     spent
         What was released before; nothing by default.
 
@@ -65,12 +68,18 @@ def max_rounds(
     >>> max_rounds(PoissonSampled(Gaussian(4.0), 0.001), epsilon=1.0, delta=1e-5, method="optimal")
     946597
     """
-    step = _release("step", step)
-    before = Run() if spent is None else _release("spent", spent)
+    step = checked_release("step", step)
+    before = Run() if spent is None else checked_release("spent", spent)
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
     delta = _validate.real("delta", delta, _validate.DELTA)
-    method = _validate.choice("method", method, RUN_METHODS)
-    guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=method)
+    method = _method(method)
+    orders = "optimal" if method in (None, "exact") else method
+    guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=orders)
+    if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
+        left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
+        guess = min(guess, max(left / math.log1p(-step.infinite_mass), 0.0)) if step.infinite_mass < 1 else 0.0
+    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS and step.has_moment_function:
+        guess = _sharpened(lambda rounds: (before + step * rounds).delta(epsilon=epsilon, method=method), guess, delta)
 
     def fits(rounds: int) -> bool:
         return (before + step * rounds).epsilon(delta=delta, method=method) <= epsilon
@@ -85,12 +94,35 @@ def max_rounds(
     return answer or 0
 
 
+def _sharpened(delta_of: Callable[[int], float], guess: float, delta: float) -> float:
+    """Nearer to the rounds at which delta is reached: secants of log delta in log rounds, nearly straight there.
+
+    What the best order proves is 5 to 20 % short of the exact answer, so a search round by round from it would be long.
+    """
+    points: list[tuple[float, float]] = []
+    rounds = guess
+    for _ in range(SECANTS):
+        here = math.log(max(delta_of(int(rounds)), 5e-324))
+        points.append((math.log(int(rounds)), here))
+        if len(points) == 1:
+            following = 1.1 * rounds + 1.0
+        else:
+            (x, y), (x2, y2) = points[-2:]
+            if not y2 > y and not y2 < y:
+                return rounds
+            following = math.exp(min(x2 + (math.log(delta) - y2) * (x2 - x) / (y2 - y), math.log(MOST_ROUNDS)))
+        if abs(following - rounds) < 0.5 or following < 1.0:
+            return max(following, 0.0)
+        rounds = following
+    return rounds
+
+
 def min_noise_multiplier(
     make_run: Callable[[float], Release],
     *,
     epsilon: float,
     delta: float,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     tolerance: float = 1e-6,
 ) -> float:
     """Least noise multiplier whose run is within (`epsilon`, `delta`), from above within a relative `tolerance`.
@@ -109,7 +141,7 @@ def min_noise_multiplier(
     delta
         Failure mass, in (0, 1).
     method
-        The bound to plan by.
+        The bound to plan by; by default exact where every part has a moment function.
     tolerance
         Relative width of the last bracket, in (0, 1).
 
@@ -132,8 +164,8 @@ def min_noise_multiplier(
         )
     if found == low:
         raise InfeasibleError(
-            f"Every noise_multiplier down to {low:g} meets epsilon={epsilon:g} at delta={delta:g}: the run spends next "
-            "to nothing whatever its noise. Check its rounds and its sampling rate."
+            f"Every noise_multiplier down to {low:g} meets epsilon={epsilon:g} at delta={delta:g}: the budget is "
+            "larger than the run can spend. Check its rounds, its sampling rate and the budget."
         )
     return found
 
@@ -143,7 +175,7 @@ def max_sampling_rate(
     *,
     epsilon: float,
     delta: float,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     tolerance: float = 1e-6,
 ) -> float:
     """Greatest sampling rate whose run is within (`epsilon`, `delta`), from below within a relative `tolerance`.
@@ -162,7 +194,7 @@ def max_sampling_rate(
     delta
         Failure mass, in (0, 1).
     method
-        The bound to plan by.
+        The bound to plan by; by default exact where every part has a moment function.
     tolerance
         Relative width of the last bracket, in (0, 1).
 
@@ -186,23 +218,33 @@ def max_sampling_rate(
     return 1.0 / found
 
 
-def _release(name: str, value: object) -> Release:
+def checked_release(name: str, value: object) -> Release:
+    """`value`, if it is a mechanism or a run."""
     if not isinstance(value, Release):
-        raise ParameterError(f"{name} must be a mechanism or a run, such as Gaussian(1.0) * 100, got {value!r:.60}.")
+        raise ParameterError(
+            f"{name} must be a mechanism or a run, such as Gaussian(1.0) * 100, got {_validate.show(value)}."
+        )
     return value
 
 
-def _cost(name: str, make_run: Callable[[float], Release], delta: float, method: str) -> Callable[[float], float]:
+def _method(method: str | None) -> str | None:
+    """None, which lets every run answer as well as it can, or one of the methods by name."""
+    return None if method is None else _validate.choice("method", method, RUN_METHODS)
+
+
+def _cost(
+    name: str, make_run: Callable[[float], Release], delta: float, method: str | None
+) -> Callable[[float], float]:
     """The epsilon of the run that a parameter makes, each evaluated once."""
     delta = _validate.real("delta", delta, _validate.DELTA)
-    method = _validate.choice("method", method, RUN_METHODS)
+    method = _method(method)
     if not callable(make_run):
-        raise ParameterError(f"{name} must be a function from a parameter to a run, got {make_run!r:.60}.")
+        raise ParameterError(f"{name} must be a function from a parameter to a run, got {_validate.show(make_run)}.")
     known: dict[float, float] = {}
 
     def cost(parameter: float) -> float:
         if parameter not in known:
-            run = _release(f"what {name} returns", make_run(parameter)) * 1
+            run = checked_release(f"what {name} returns", make_run(parameter)) * 1
             known[parameter] = run.epsilon(delta=delta, method=method)
         return known[parameter]
 

@@ -12,6 +12,7 @@ import pytest
 from dprounds import ParameterError, delta_from_rdp, epsilon_from_rdp, rdp_from_dp, worst_pair
 from dprounds.conversions import METHODS
 from dprounds.divergences import hockey_stick, joint_range, renyi
+from tests.references import conversion as reference
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -168,3 +169,29 @@ def test_unknown_method_is_refused_by_name() -> None:
         ParameterError, match=r"^method must be one of 'moments', 'balle', 'closed-form', 'optimal', got"
     ):
         epsilon_from_rdp(0.1, order=2.0, delta=1e-5, method="exact")
+
+
+@pytest.mark.parametrize(
+    ("rdp", "order", "delta"),
+    [(601.71, 1.0468, 3.9e-297), (0.5, 4.0, 1e-300), (1e300, 1e10, 1e-11), (700.0, 2.0, 5e-324)],
+)
+def test_epsilon_at_the_end_of_the_range_of_doubles(rdp: float, order: float, delta: float) -> None:
+    """Where e^{(order - 1) rdp} / delta overflows there is still an answer, no looser than the closed form."""
+    best = epsilon_from_rdp(rdp, order=order, delta=delta)
+    assert rdp * (1 - 1e-12) <= best <= epsilon_from_rdp(rdp, order=order, delta=delta, method="closed-form")
+
+
+@pytest.mark.parametrize("rdp", [5e-324, 1e-310, 1e-300])
+@pytest.mark.parametrize("order", [1 + 2**-52, 1.5, 3.35])
+def test_a_subnormal_rdp_never_costs_less_than_it_does(rdp: float, order: float) -> None:
+    assert delta_from_rdp(rdp, order=order, epsilon=1e-6) >= delta_from_rdp(0.0, order=order, epsilon=1e-6)
+    for epsilon in (0.0, 7.9e-6, 1.0, 680.7):
+        delta = float(delta_from_rdp(rdp, order=order, epsilon=epsilon))
+        assert delta > 0.0
+        assert reference.rdp(order, epsilon, max(delta, 1e-300)) >= rdp
+
+
+def test_targets_beyond_the_range_of_the_curve_fall_back_to_the_closed_form() -> None:
+    assert rdp_from_dp(1e297, order=1e12, delta=1e-100) == pytest.approx(1e297, rel=1e-10)
+    p, q = worst_pair(order=2.0, epsilon=0.0, delta=1e-170)
+    assert p == q == 0.5

@@ -85,6 +85,8 @@ def test_rdp_budget_rises_with_epsilon_and_with_delta(
 def test_a_budget_spent_in_full_meets_its_target(epsilon: float, order: float, delta: float) -> None:
     """Round trips: rdp -> epsilon and rdp -> delta return to the target from its budget."""
     rdp = float(rdp_from_dp(epsilon, order=order, delta=delta))
+    if rdp * (order - 1.0) < 1e-306:  # too small for doubles: taken for larger than it is
+        return
     there = float(epsilon_from_rdp(rdp, order=order, delta=delta))
     # the budget errs downward and epsilon upward, each by its hair; a budget that rounds to nothing returns nothing
     assert there <= epsilon + 2 * HAIR * (epsilon + rdp) + 1e-140

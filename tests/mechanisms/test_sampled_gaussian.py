@@ -198,8 +198,12 @@ def test_huge_orders_approach_the_mechanism_itself(sigma: float, rate: float) ->
     assert 0 < sampled.log_moment(1e9, "add") <= -1e9 * math.log1p(-rate) * (1 + 1e-13)
 
 
+def test_next_to_no_noise_is_bounded_by_the_mechanism_itself() -> None:
+    assert PoissonSampled(Gaussian(1e-9), 0.1).rdp(2.0) == Gaussian(1e-9).rdp(2.0)
+
+
 def test_what_cannot_be_resolved_is_not_answered() -> None:
     with pytest.raises(NumericalError, match="not resolved"):
-        PoissonSampled(Gaussian(1e-9), 0.1).rdp(2.0)
+        PoissonSampled(Gaussian(1e-9), 0.1).log_moment(2.0)
     with pytest.raises(NumericalError, match="not resolved"):
         PoissonSampled(Gaussian(1.0), 0.1).log_moment(1e13)

@@ -43,9 +43,11 @@ METHODS = tuple(_FAMILIES)
 BLOCK = 4096
 
 
-def _in_blocks(function: Callable[..., Array | tuple[Array, ...]], *arguments: Array) -> list[Array]:
+def _in_blocks(function: Callable[..., Array | tuple[Array, ...]], *arguments: Array, outputs: int = 1) -> list[Array]:
     """`function` over flattened arguments, block by block; raises rather than hand on a NaN."""
     size = arguments[0].size
+    if not size:
+        return [np.empty(0)] * outputs
     parts = []
     # Every branch of a formula is computed for every element and the right one is chosen afterwards; overflow or 0/0
     # in a branch not chosen is no trouble, and one that was chosen is caught as NaN below.
@@ -53,7 +55,7 @@ def _in_blocks(function: Callable[..., Array | tuple[Array, ...]], *arguments: A
         for start in range(0, size, BLOCK):
             result = function(*(argument[start : start + BLOCK] for argument in arguments))
             parts.append(np.atleast_2d(result))
-    answer = np.concatenate(parts, axis=1) if parts else np.empty((1, 0))
+    answer = np.concatenate(parts, axis=1)
     if np.isnan(answer).any():
         raise NumericalError("The conversion lost all precision for these arguments; please report them.")
     return list(answer)
@@ -106,7 +108,7 @@ def epsilon_from_rdp(rdp: ArrayLike, *, order: ArrayLike, delta: ArrayLike, meth
         order=_validate.real_array("order", order, _validate.ORDER),
         delta=_validate.real_array("delta", delta, _validate.DELTA),
     )
-    (answer,) = _in_blocks(family.epsilon, _finite(given), at_order.ravel(), at_delta.ravel())
+    (answer,) = _in_blocks(family.epsilon, _resolved(given, at_order), at_order.ravel(), at_delta.ravel())
     return _shaped(np.where(given.ravel() < np.inf, answer, np.inf), given.shape)
 
 
@@ -147,7 +149,7 @@ def delta_from_rdp(rdp: ArrayLike, *, order: ArrayLike, epsilon: ArrayLike, meth
         order=_validate.real_array("order", order, _validate.ORDER),
         epsilon=_validate.real_array("epsilon", epsilon, _validate.EPSILON),
     )
-    (answer,) = _in_blocks(family.delta, _finite(given), at_order.ravel(), _finite(at_epsilon))
+    (answer,) = _in_blocks(family.delta, _resolved(given, at_order), at_order.ravel(), _finite(at_epsilon))
     # a finite Rényi divergence leaves no mass outside the other's support, so at epsilon = inf delta is zero
     answer = np.where(at_epsilon.ravel() < np.inf, answer, 0.0)
     return _shaped(np.where(given.ravel() < np.inf, answer, 1.0), given.shape)
@@ -220,8 +222,14 @@ def worst_pair(*, order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Wor
         epsilon=_validate.real_array("epsilon", epsilon, _validate.FINITE_EPSILON),
         delta=_validate.real_array("delta", delta, _validate.DELTA),
     )
-    p, q = _in_blocks(optimal.worst_pair, at_epsilon.ravel(), at_order.ravel(), at_delta.ravel())
+    p, q = _in_blocks(optimal.worst_pair, at_epsilon.ravel(), at_order.ravel(), at_delta.ravel(), outputs=2)
     return WorstPair(_shaped(p, at_order.shape), _shaped(q, at_order.shape))
+
+
+def _resolved(rdp: Array, order: Array) -> Array:
+    """`rdp`, flat, raised where (order - 1) rdp would be too small for doubles to keep its digits; zero stays zero."""
+    least = 2.3e-308 / np.minimum(order - 1.0, 1.0)  # the least normal double
+    return _finite(np.where(rdp > 0.0, np.maximum(rdp, least), 0.0))
 
 
 def _finite(values: Array) -> Array:

@@ -89,7 +89,7 @@ def _theorem_4_f(epsilon: Array, order: Array, delta: Array) -> Array:
     near = np.log1p(
         np.maximum(below(main + gain - loss, ROUNDINGS * (main + gain + np.abs(loss) + a * delta * y)), 0.0)
     )
-    # the same with e^{tε} taken out: log(a δ + e^{-tε} (1 - a δ e^-ε) v) + tε
-    far_log = np.log(a * delta + np.exp(-exponent) * (1.0 - a * delta * np.exp(-epsilon)) * np.exp(-a * L))
-    far = exponent + far_log - ROUNDINGS * (exponent + np.abs(far_log))
-    return np.where(exponent < LARGE, below(near, ROUNDINGS * near), far) / t
+    # the same with e^{tε} taken out: ε + log(a δ + e^{-tε} (1 - a δ e^-ε) v)/t
+    rest = np.log(a * delta + np.exp(-exponent) * (1.0 - a * delta * np.exp(-epsilon)) * np.exp(-a * L)) / t
+    far = epsilon + rest - ROUNDINGS * (epsilon + np.abs(rest))
+    return np.where(exponent < LARGE, below(near, ROUNDINGS * near) / t, far)

@@ -39,7 +39,8 @@ def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     answer = closed_form.epsilon(rdp, order, delta)
     # The closed form is exact from a delta = 1 on; it is zero only if the optimum, which is below it, is.
     rest = np.flatnonzero((order * delta < 1.0) & (answer > TINY))
-    answer[rest] = np.minimum(answer[rest], _epsilon_on_curve(rdp[rest], order[rest], delta[rest]))
+    # fmin and fmax keep the closed form where the curve is beyond the range of doubles and comes out as NaN
+    answer[rest] = np.fmin(answer[rest], _epsilon_on_curve(rdp[rest], order[rest], delta[rest]))
     return answer
 
 
@@ -49,26 +50,30 @@ def _epsilon_on_curve(rdp: Array, order: Array, delta: Array) -> Array:
     growth = np.expm1(np.minimum(exponent, LARGE))
     ad = order * delta
 
-    def touch(B: Array, t: Array, exponent: Array, growth: Array, ad: Array) -> Array:
+    def touch(B: Array, rdp: Array, t: Array, exponent: Array, growth: Array, ad: Array) -> Array:
         """A, where the certificate touches: e^{tA} = e^{-tB} + (e^{t rdp} - 1 + H(B) e^{-tB}) / (a delta)."""
         at = tilt(B, t)
-        near = np.log1p((growth + at.h) / ad - at.drop_t)
-        if exponent.max(initial=0.0) < LARGE:
-            return near / t
-        far = exponent - np.log(ad) + np.log1p(np.exp(-exponent) * (ad * (1.0 - at.drop_t) + at.h - 1.0))
-        return np.where(exponent < LARGE, near, far) / t
+        ratio = (growth + at.h) / ad
+        near = np.log1p(ratio - at.drop_t) / t
+        if exponent.max(initial=0.0) < LARGE and ratio.max(initial=0.0) < np.inf:
+            return near
+        far = rdp + (np.log1p(np.exp(-exponent) * (ad * (1.0 - at.drop_t) + at.h - 1.0)) - np.log(ad)) / t
+        huge = (np.log(growth + at.h) - np.log(ad)) / t  # where the ratio overflows, and e^{-tB} is nothing beside it
+        return np.where(exponent < LARGE, np.where(ratio < np.inf, near, huge), far)
 
-    def function(B: Array, t: Array, exponent: Array, growth: Array, ad: Array, delta: Array) -> tuple[Array, Array]:
-        R = touch(B, t, exponent, growth, ad) + B
+    def function(
+        B: Array, rdp: Array, t: Array, exponent: Array, growth: Array, ad: Array, delta: Array
+    ) -> tuple[Array, Array]:
+        R = touch(B, rdp, t, exponent, growth, ad) + B
         share, share_slope = optimal_share(t, delta, tilt(R, t))
         slope_R = 1.0 + np.exp(-t * R) * (drop(B) / delta - 1.0)
         ratio = drop(B) / share
         return ratio - 1.0, ratio * (1.0 / np.expm1(B) - share_slope * slope_R)
 
-    start = touch(np.zeros_like(rdp), t, exponent, growth, ad)
+    start = touch(np.zeros_like(rdp), rdp, t, exponent, growth, ad)
     share, _ = optimal_share(t, delta, tilt(start, t))
     guess = -np.log1p(-np.minimum(share, 0.9))
-    parameters = (t, exponent, growth, ad)
+    parameters = (rdp, t, exponent, growth, ad)
     B = increasing_root(function, 1e-3 * guess, _most_b(t), guess, *parameters, delta, rtol=SEARCH_RTOL)
     A = touch(B, *parameters)
     fall, _ = phi(A + B, t, tilt(A + B, t))
@@ -84,7 +89,7 @@ def rdp(epsilon: Array, order: Array, delta: Array) -> Array:
     """Greatest rdp at `order` that certifies (`epsilon`, `delta`). Errs downward."""
     answer = closed_form.rdp(epsilon, order, delta)
     rest = np.flatnonzero((order * delta < 1.0) & (epsilon + delta > TINY))
-    answer[rest] = np.maximum(answer[rest], _rdp_on_curve(epsilon[rest], order[rest], delta[rest]))
+    answer[rest] = np.fmax(answer[rest], _rdp_on_curve(epsilon[rest], order[rest], delta[rest]))
     return answer
 
 
@@ -124,7 +129,8 @@ def _rdp_on_curve(epsilon: Array, order: Array, delta: Array) -> Array:
     answer = np.where(log_gain < LARGE, np.log1p(gain - loss), log_gain) / t
     # R is within a few ulps of Phi^-1(epsilon + B), which moves log_gain by t R times as many
     error = (gain * (1.0 + t * R + np.abs(np.log(order * delta))) + loss) / (1.0 + gain - loss)
-    return below(answer, ROUNDINGS * error / t)
+    # No pair needs more than the one with p = 1; what exceeds that has overflowed on the way.
+    return np.where(answer <= 2.0 * (epsilon - np.log1p(-delta)), below(answer, ROUNDINGS * error / t), np.nan)
 
 
 def delta(rdp: Array, order: Array, epsilon: Array) -> Array:
@@ -132,7 +138,7 @@ def delta(rdp: Array, order: Array, epsilon: Array) -> Array:
     answer = closed_form.delta(rdp, order, epsilon)
     # from rdp - epsilon = log(a/(a - 1)) on, a delta >= 1 and the closed form is exact
     rest = np.flatnonzero((order < np.inf) & (rdp - epsilon < np.log1p(1.0 / (order - 1.0))) & (rdp > 0.0))
-    answer[rest] = np.minimum(answer[rest], _delta_on_curve(rdp[rest], order[rest], epsilon[rest], answer[rest]))
+    answer[rest] = np.fmin(answer[rest], _delta_on_curve(rdp[rest], order[rest], epsilon[rest], answer[rest]))
     return answer
 
 
@@ -185,9 +191,14 @@ class WorstPair(NamedTuple):
 
 def worst_pair(epsilon: Array, order: Array, delta: Array) -> tuple[Array, Array]:
     """p and q of the pair whose hockey-stick divergence is `delta` and whose Rényi divergence is least."""
-    p, q = np.ones_like(epsilon), (1.0 - delta) * np.exp(-epsilon)
-    rest = np.flatnonzero(order * delta < 1.0)
+    tiny = (
+        epsilon + delta <= TINY
+    )  # there R = 2 epsilon + 4 delta and B = 2 delta, and q differs from p by less than ulps
+    p = np.where(tiny, delta / np.where(tiny, epsilon + 2.0 * delta, 1.0), 1.0)
+    q = np.where(tiny, p, (1.0 - delta) * np.exp(-epsilon))
+    rest = np.flatnonzero((order * delta < 1.0) & ~tiny)
     R, B = _curve_point(epsilon[rest], order[rest], delta[rest])
     p[rest] = np.minimum(drop(B) / drop(R), 1.0)
-    q[rest] = p[rest] * np.exp(B - R)
+    # from p, so that the hockey-stick divergence is delta whatever the search left
+    q[rest] = (p[rest] - delta[rest]) * np.exp(-epsilon[rest])
     return p, q

@@ -11,9 +11,10 @@ from typing import SupportsIndex, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import count
+from dprounds._validate import count, show
 from dprounds.errors import ParameterError
-from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, REMOVE, Accounted, Mechanism, Release
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, REMOVE, Mechanism, Release
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 
@@ -56,9 +57,13 @@ class Run(Accounted):
 
     def __post_init__(self) -> None:
         merged: dict[Mechanism, int] = {}
-        for mechanism, rounds in self.parts:
+        try:
+            pairs = [(mechanism, rounds) for mechanism, rounds in self.parts]
+        except (TypeError, ValueError):
+            raise ParameterError(f"parts must pair mechanisms with rounds, got {show(self.parts)}.") from None
+        for mechanism, rounds in pairs:
             if not isinstance(mechanism, Mechanism):
-                raise ParameterError(f"parts must pair mechanisms with rounds, got {mechanism!r}.")
+                raise ParameterError(f"parts must pair mechanisms with rounds, got {show(mechanism)}.")
             merged[mechanism] = merged.get(mechanism, 0) + count("rounds", rounds)
         most = max(merged.values(), default=0)
         if not most <= sys.float_info.max:
@@ -96,8 +101,12 @@ class Run(Accounted):
     @property
     def infinite_mass(self) -> float:
         """The probability that some round has infinite loss, one minus the product of those that it has not."""
+        sources = [(part, rounds) for part, rounds in self.parts if part.infinite_mass > 0]
+        if sum(rounds for _, rounds in sources) <= 1:  # no product, hence no rounding
+            return sum((part.infinite_mass for part, _ in sources), start=0.0)
         log_finite = self._total(lambda part: _log_complement(part.infinite_mass), 0.0)
-        return abs(math.expm1(log_finite))  # not -expm1, which makes 0 a -0
+        # moved up past a logarithm, a product and a sum for each part, and the exponential
+        return min(-math.expm1(log_finite) * (1.0 + (len(sources) + 3) * HAIR_PER_PART), 1.0)
 
     @property
     def has_moment_function(self) -> bool:
@@ -106,7 +115,8 @@ class Run(Accounted):
 
     def _total(self, cost: Callable[[Mechanism], Amount], nothing: Amount) -> Amount:
         """The sum over all rounds of what one round costs. This is the library's one product with a count of rounds."""
-        return sum((float(rounds) * cost(part) for part, rounds in self.parts), start=nothing)
+        with np.errstate(over="ignore", invalid="ignore"):  # inf is a bound; what is not a number `rdp` refuses
+            return sum((float(rounds) * cost(part) for part, rounds in self.parts), start=nothing)
 
     def _rdp(self, orders: Array) -> Array:
         return self._outward(self._total(lambda part: np.asarray(part.rdp(orders)), np.zeros_like(orders)))
@@ -130,6 +140,22 @@ class Run(Accounted):
     def _max_loss(self, direction: str) -> float:
         total = self._total(lambda part: part.max_loss(_of(part, direction)), 0.0)
         return total * (1.0 + (len(self.mechanisms) + 1) * HAIR_PER_PART)
+
+    @property
+    def _lacks_noise(self) -> bool:
+        """Whether any part does."""
+        return any(part._lacks_noise for part in self.mechanisms)
+
+    @property
+    def _is_dear(self) -> bool:
+        """Whether any part is."""
+        return any(part._is_dear for part in self.mechanisms)
+
+    def _ceiling(self, t: float, s: Array, direction: str) -> Array:
+        return self._total(lambda part: part._ceiling(t, s, _of(part, direction)), np.zeros_like(s))
+
+    def _fewest_rounds(self) -> float:
+        return min((rounds * part._fewest_rounds() for part, rounds in self.parts), default=math.inf)
 
 
 def _of(part: Mechanism, direction: str) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
-from dprounds.mechanisms.base import Accounted, RatioLaw, Sampleable
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import RatioLaw, Sampleable
 from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
 from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
-from dprounds.mechanisms.base import Accounted, RatioLaw, Sampleable
+from dprounds.accounting.decay import gaussian_ceiling
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import RatioLaw, Sampleable
 from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
 from dprounds.numerics.complex_plane import Numbers
 
@@ -51,3 +53,9 @@ class Gaussian(Accounted, Sampleable):
 
     def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
         return gaussian_ratio_laws(self.noise_multiplier, z, rate, direction, on_integers=False)
+
+    def _ceiling(self, t: float, s: NDArray[np.float64], direction: str) -> NDArray[np.float64]:
+        return gaussian_ceiling(self.noise_multiplier, t, s)
+
+    def _fewest_rounds(self) -> float:
+        return math.inf  # K is a polynomial, accurate relative to itself wherever it is

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
-from dprounds.mechanisms.base import Accounted, RatioLaw, Sampleable
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import RatioLaw, Sampleable
 from dprounds.mechanisms.sampled_laplace import laplace_ratio_laws
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
 

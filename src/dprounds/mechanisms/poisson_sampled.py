@@ -10,18 +10,22 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import SAMPLING_RATE, real
+from dprounds._validate import SAMPLING_RATE, real, show
+from dprounds.accounting.decay import sampled_gaussian_ceiling
 from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import (
     ABSOLUTE_HAIR,
     ADD,
     BOTH_DIRECTIONS,
     RELATIVE_HAIR,
     REMOVE,
-    Accounted,
     Mechanism,
     Sampleable,
 )
+from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.pure_dp import PureDP
+from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
 from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
@@ -30,6 +34,11 @@ from dprounds.numerics.rounding import above
 __all__ = ["PoissonSampled"]
 
 Array = NDArray[np.float64]
+
+# With less noise than this one order takes seconds, and a batch tells all that it holds: the unsampled bound answers.
+LEAST_SAMPLED_NOISE = 1e-3
+# With less noise than this a line of the exact accountant takes seconds.
+LEAST_EXACT_NOISE = 0.02
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +77,7 @@ class PoissonSampled(Accounted, Mechanism):
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
-            raise ParameterError(f"mechanism must be a mechanism, got {self.mechanism!r}.")
+            raise ParameterError(f"mechanism must be a mechanism, got {show(self.mechanism)}.")
         if not isinstance(self.mechanism, Sampleable):
             raise UnsupportedError(
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
@@ -89,12 +98,10 @@ class PoissonSampled(Accounted, Mechanism):
         if self._max_loss(REMOVE) == 0:
             return np.zeros_like(orders)
         # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
+        bounds = np.asarray(self.mechanism.rdp(orders))
         sampled = (orders <= self._inner._largest_sampled_order) & (self.sampling_rate < 1)
-        bounds = np.empty_like(orders)
-        if sampled.any():
+        if sampled.any() and self._noise >= LEAST_SAMPLED_NOISE:
             bounds[sampled] = self._sampled_rdp(orders[sampled])
-        if not sampled.all():
-            bounds[~sampled] = self.mechanism.rdp(orders[~sampled])
         return bounds
 
     def _sampled_rdp(self, orders: Array) -> Array:
@@ -128,6 +135,29 @@ class PoissonSampled(Accounted, Mechanism):
             else:
                 yield indices, log_weights + log_mix, log_mix, ulps
 
+    @property
+    def _lacks_noise(self) -> bool:
+        return self._is_dear and self._noise < LEAST_EXACT_NOISE
+
+    @property
+    def _noise(self) -> float:
+        """The noise multiplier; randomized responses have none, and no quadrature either."""
+        return getattr(self.mechanism, "noise_multiplier", math.inf)
+
+    @property
+    def _is_dear(self) -> bool:
+        """Whether the sample is of a continuous or infinite law; two outcomes are as cheap sampled as not."""
+        return 0 < self.sampling_rate < 1 and not isinstance(self.mechanism, (RandomizedResponse, PureDP))
+
+    def _ceiling(self, t: float, s: Array, direction: str) -> Array:
+        if self.sampling_rate == 1:
+            return self.mechanism._ceiling(t, s, REMOVE)
+        flat = super()._ceiling(t, s, direction)
+        if self.sampling_rate == 0 or not isinstance(self.mechanism, Gaussian):
+            return flat
+        sigma = self.mechanism.noise_multiplier
+        return np.minimum(flat, sampled_gaussian_ceiling(sigma, self.sampling_rate, direction, t, s))
+
     def _max_loss(self, direction: str) -> float:
         if self.sampling_rate in (0.0, 1.0):
             return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0
@@ -138,4 +168,5 @@ class PoissonSampled(Accounted, Mechanism):
             return math.inf
         else:
             bound = float(log_mixture(self.sampling_rate, np.array(inner)))
-        return bound * (1.0 + RELATIVE_HAIR)
+        # the least double, where the loss is positive and too small for doubles: zero means that nothing is released
+        return max(bound * (1.0 + RELATIVE_HAIR), 5e-324) if inner > 0 else 0.0

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import ORDER, RDP, real_array
+from dprounds._validate import ORDER, RDP, real_array, show
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Accounted, Mechanism
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Mechanism
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 
@@ -62,11 +63,11 @@ class RdpCurve(Accounted, Mechanism):
                 f"got shapes {orders.shape} and {rdps.shape}."
             )
         if not (orders[1:] > orders[:-1]).all():
-            raise ParameterError(f"orders must be strictly increasing, got {orders.tolist()}.")
+            raise ParameterError(f"orders must be strictly increasing, got {show(orders.tolist())}.")
         if not (rdps[1:] >= rdps[:-1] * (1.0 - ROUNDING)).all():
             raise ParameterError(
-                f"rdps must not fall as the order grows, got {rdps.tolist()}. A bound at a higher order holds at the "
-                "lower ones too: pass numpy.minimum.accumulate(rdps[::-1])[::-1]."
+                f"rdps must not fall as the order grows, got {show(rdps.tolist())}. A bound at a higher order holds at "
+                "the lower ones too: pass numpy.minimum.accumulate(rdps[::-1])[::-1]."
             )
         self._set(orders=tuple(orders.tolist()), rdps=tuple(rdps.tolist()))
 

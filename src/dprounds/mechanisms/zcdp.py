@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dprounds._validate import Interval, real
 from dprounds.errors import UnsupportedError
-from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Accounted, Mechanism
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Mechanism
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 

@@ -29,7 +29,8 @@ def increasing_root(
 
     `function(x, *parameters)` returns the values and the slopes. Newton's step is taken where it stays inside the
     bracket, else the bracket is halved in ratio, so a poor slope costs time and never the answer. A value of NaN is
-    not a sign: it raises. Elements that have converged are set aside, so a few hard ones do not hold up the rest.
+    not a sign: that element's root is NaN, for the caller to judge. Elements that have converged are set aside, so a
+    few hard ones do not hold up the rest.
 
     Guarantee
     ---------
@@ -41,14 +42,14 @@ def increasing_root(
     low, high = lower.copy(), upper.copy()
     for _ in range(MOST_STEPS):
         value, slope = function(x, *parameters)
-        if np.isnan(value).any():
-            raise NumericalError("A root search met a value that is not a number.")
+        lost = np.isnan(value)
         low = np.where(value <= 0, x, low)
         high = np.where(value >= 0, x, high)
         step = x - value / slope
         near = np.abs(step - x) <= rtol * x  # at a bracket's end too, where the step may leave it by an ulp
         following = np.where((step > low) & (step < high) | near, step, np.sqrt(low) * np.sqrt(high))
-        done = near | (high - low <= rtol * low)
+        following = np.where(lost, np.nan, following)
+        done = near | lost | (high - low <= rtol * low)
         root[active] = following
         if done.all():
             return root

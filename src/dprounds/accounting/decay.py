@@ -1,0 +1,165 @@
+r"""How fast a moment function falls along a vertical line: the ceilings that end an infinite sum.
+
+A *ceiling* of one round is a number that :math:`\mathrm{Re}\,K(t + is')` does not exceed for any :math:`s' \ge s`.
+Ceilings add like :math:`K` itself, so a run sums those of its parts; a part that is not known to fall at all (atoms,
+lattices) contributes its :math:`K(t)`, because :math:`|M(t+is)| \le M(t)` always.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.numerics.mixture import log_mixture, mixture_share
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["gaussian_ceiling", "sampled_gaussian_ceiling"]
+
+Array = NDArray[np.float64]
+
+# The trapezoid rule is made to err by at most 2 / (exp(46) - 1) < 3e-20 of M(t), which is added.
+DIGITS = 46.0
+QUADRATURE_ERROR = 3e-20
+# Ten deviations beyond the outermost peaks, what is left out is below 1e-22 of M(t), times exp(8) where the power is
+# negative (docs/theory/accounting.md). That is added too.
+REACH = 10.0
+NEGATIVE_POWER_ROOM = 8.0
+WINDOW_ERROR = 1e-18
+# The best shift of the contour for nearly normal losses, and the fractions and multiples of it that are tried. A poor
+# choice makes the ceiling higher and no less true.
+TRIED = np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.3])
+# The mixture has its zeros at an angle of pi; near it the quadrature would need a narrow strip.
+WIDEST_ANGLE = 2.5
+# A longer grid costs more than it saves, and no ceiling is given.
+MOST_NODES = 2**14
+# In units of rounding, a logarithm and an exponential below exp(-745) = 0, and sums of MOST_NODES terms.
+FIXED_ERROR = 1000.0
+
+
+def gaussian_ceiling(noise_multiplier: float, t: float, s: Array) -> Array:
+    r"""Ceiling of one Gaussian round: :math:`(t(t+1) - s^2) / 2\sigma^2`, which is :math:`\mathrm{Re}\,K(t+is)` itself.
+
+    Theorem
+    -------
+    docs/theory/accounting.md, "Decay".
+    """
+    return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier**2)
+
+
+def sampled_gaussian_ceiling(
+    noise_multiplier: float, sampling_rate: float, direction: str, t: float, s: Array
+) -> Array:
+    r"""Ceiling of one Poisson-sampled Gaussian round, at every s of a row.
+
+    With the contour of the average moved up by :math:`\sigma^2\vartheta`, where :math:`w` has a positive argument,
+
+    .. math:: |M(t+is')| \le e^{\sigma^2\vartheta^2/2}\,E\bigl[|w_\vartheta|^{p}\,e^{-s'\arg w_\vartheta}\bigr],
+              \qquad w_\vartheta = 1 - q + q\,e^{v + i\vartheta},
+
+    with :math:`p = t + 1` for ``"remove"`` and :math:`p = -t` for ``"add"``. The right side falls as :math:`s'` grows,
+    so its value at s bounds all that follows; the least over several angles is taken.
+
+    Guarantee
+    ---------
+    Returns ceilings that are never below the truth; ``inf`` where the quadrature would be too long.
+
+    Parameters
+    ----------
+    noise_multiplier, sampling_rate
+        As for the mechanism; the rate in (0, 1).
+    direction
+        ``"remove"`` or ``"add"``.
+    t, s
+        The half-lines from ``t + is`` upward; both positive, s increasing.
+
+    Theorem
+    -------
+    docs/theory/accounting.md, "Decay"; the quadrature error by [TW14, Theorem 5.1].
+    """
+    sigma, rate = noise_multiplier, sampling_rate
+    power = t + 1.0 if direction == "remove" else -t
+    angles = _angles(sigma, rate, power, s)
+    x = None if angles is None else _nodes(sigma, power, angles)
+    if angles is None or x is None:
+        return np.full_like(s, math.inf)
+    law = _tilted(sigma, rate, power, x)
+    share, weight = law.share, law.weight
+    bound = np.full_like(s, math.inf)
+    for angle in angles.T:
+        half = np.sin(0.5 * angle)[:, None]
+        # |w_θ|^2 / w^2 = 1 - 4 β (1 - β) sin^2(θ/2), with the share β of the second component
+        log_modulus = 0.5 * np.log1p(-4.0 * share * (1.0 - share) * (half * half))
+        argument = np.arctan2(share * np.sin(angle)[:, None], 1.0 - 2.0 * share * (half * half))
+        exponents = power * log_modulus - s[:, None] * argument
+        terms = np.exp(exponents)
+        ratio = terms @ weight
+        # A share is off by as many units as the logarithm that it was made of is large, and so is the exponent.
+        rounding = 4.0 * UNIT_ROUNDOFF * ((terms * np.abs(exponents)) @ (weight * law.units))
+        moved = np.log(ratio + rounding + WINDOW_ERROR + QUADRATURE_ERROR)
+        bound = np.minimum(bound, 0.5 * (sigma * angle) ** 2 + moved)
+    units = FIXED_ERROR + law.largest_exponent + abs(law.log_total)
+    # What bounds a half-line bounds every one inside it.
+    return np.asarray(np.minimum.accumulate(bound)) + law.log_total + 4.0 * UNIT_ROUNDOFF * units
+
+
+class _Tilted(NamedTuple):
+    """The law ``phi w^power`` on a grid: shares, weights that sum to one, log M(t), and what rounding depends on."""
+
+    share: Array
+    weight: Array
+    units: Array
+    log_total: float
+    largest_exponent: float
+
+
+def _tilted(sigma: float, rate: float, power: float, x: Array) -> _Tilted:
+    v = (x - 0.5) / sigma / sigma
+    log_mix = log_mixture(rate, v)
+    normal = -0.5 * (x / sigma) ** 2
+    exponents = normal + power * log_mix
+    peak = float(exponents.max())
+    weight = np.exp(exponents - peak)
+    total = float(weight.sum())
+    log_total = peak + math.log(total * float(x[1] - x[0]) / (sigma * math.sqrt(2.0 * math.pi)))
+    units = 16.0 + np.abs(v) + np.abs(log_mix) - math.log(rate)
+    return _Tilted(
+        mixture_share(rate, v), weight / total, units, log_total, float(np.max(np.abs(power * log_mix) - normal))
+    )
+
+
+def _angles(sigma: float, rate: float, power: float, s: Array) -> Array | None:
+    """Angles to try for every s, in rows."""
+    x = _nodes(sigma, power, np.zeros(1))
+    if x is None:
+        return None
+    law = _tilted(sigma, rate, power, x)
+    # With f the logarithm of the integrand, the shift s E[u'] / E[-f''] is best where the losses are nearly normal.
+    bend = 1.0 - power * float(law.weight @ (law.share * (1.0 - law.share))) / sigma**2
+    best = s * float(law.weight @ law.share) / (max(bend, 1e-3) * sigma**2)
+    widest = WIDEST_ANGLE
+    if power < 0:  # |w_θ|^power is at most w^power cos(θ/2)^power
+        widest = min(widest, 2.0 * math.acos(math.exp(NEGATIVE_POWER_ROOM / power)))
+    return np.asarray(np.minimum(np.multiply.outer(best, TRIED), widest))
+
+
+def _nodes(sigma: float, power: float, angles: Array) -> Array | None:
+    """A grid that meets `DIGITS` at each of the angles, or None where it would be too long.
+
+    The peaks of ``phi w^power`` lie between 0 and the power (docs/theory/mechanisms.md).
+    """
+    # Moved by a further angle b the integrand grows by no more than the normal density and, for a negative power, the
+    # cosine below, as long as b + θ <= π/2, or b <= θ and b + θ < π. The tenth keeps off the zeros of w.
+    strip = np.maximum(0.5 * math.pi - angles, 0.9 * np.minimum(angles, math.pi - angles))
+    # the best strip for a normal density alone, and for a power that grows like exp(|power| angle^2 / 8)
+    strip = np.minimum(strip, math.sqrt(2.0 * DIGITS / (sigma**2 + max(-power, 0.0) / 4.0)))
+    growth = 0.5 * sigma**2 * (angles**2 + strip**2)
+    if power < 0:
+        growth = growth + power * np.log(np.cos(0.5 * (angles + strip)))
+    step = float(np.min(2.0 * math.pi * sigma**2 * strip / (DIGITS + growth)))
+    low, high = min(0.0, power) - REACH * sigma, max(0.0, power) + REACH * sigma
+    if not (high - low) / step < MOST_NODES:
+        return None
+    return np.asarray(step * np.arange(math.floor(low / step), math.ceil(high / step) + 1))

@@ -1,0 +1,67 @@
+r"""What an attacker can do: the trade-off curve, read off the privacy profile.
+
+An attacker guesses from the output whether a record was in the data. With false-positive rate α, its false-negative
+rate is at least
+
+.. math:: f(\alpha) = \sup_{\varepsilon \ge 0} \max\bigl(1 - \delta(\varepsilon) - e^\varepsilon\alpha,\;
+          e^{-\varepsilon}(1 - \delta(\varepsilon) - \alpha),\; 0\bigr),
+
+which is the best that a profile proves, and exact where the two directions have the same profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["false_negative_rates"]
+
+Array = NDArray[np.float64]
+
+# The supremum is sought on a grid and then on finer ones around its best point, each with a quarter of the width: in
+# the end 1e-6 of epsilon, whose square is what is lost. Any epsilon gives a valid rate, so this is loose, never wrong.
+FIRST_GRID = 60
+LEAST_EPSILON = 1e-3
+FINER_GRID = 9
+REFINEMENTS = 8
+# Beyond this epsilon the second term is below e^-50, and the first positive only for a rate below that.
+LARGEST_EPSILON = 50.0
+
+
+def false_negative_rates(profile: Callable[[Array], Array], rates: Array) -> Array:
+    """Least false-negative rate of any attacker at each false-positive rate.
+
+    Guarantee
+    ---------
+    Errs downward: no attacker has fewer false negatives, if `profile` gives no delta below the truth.
+
+    Theorem
+    -------
+    [DRS22, Proposition 2.12]: (epsilon, delta)-DP for every epsilon bounds the trade-off; docs/theory/accounting.md.
+    """
+    # At a positive rate the first term needs epsilon < log(1/rate), and the second gains nothing from a larger one.
+    reach = min(1.0 - np.log(max(float(rates.min(initial=1.0)), 1e-300)), LARGEST_EPSILON)
+    grid = np.append(0.0, np.geomspace(LEAST_EPSILON, reach, FIRST_GRID - 1))
+    bounds = _bounds(grid, profile(grid), rates[:, None])
+    best = bounds.argmax(axis=1)
+    value = bounds[np.arange(rates.size), best]
+    low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, grid.size - 1)]
+    for _ in range(REFINEMENTS):
+        finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, FINER_GRID)
+        bounds = _bounds(finer, profile(finer.ravel()).reshape(finer.shape), rates[:, None])
+        best = bounds.argmax(axis=1)
+        rows = np.arange(rates.size)
+        value = np.maximum(value, bounds[rows, best])
+        low, high = finer[rows, np.maximum(best - 1, 0)], finer[rows, np.minimum(best + 1, FINER_GRID - 1)]
+    return np.asarray(np.clip(value, 0.0, 1.0 - rates))
+
+
+def _bounds(epsilon: Array, delta: Array, rate: Array) -> Array:
+    """What each epsilon proves, moved down past the rounding of its three terms."""
+    steep = 1.0 - delta - np.exp(epsilon) * rate
+    flat = np.exp(-epsilon) * (1.0 - delta - rate)
+    return np.maximum(steep, flat) - 8.0 * UNIT_ROUNDOFF

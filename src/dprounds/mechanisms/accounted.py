@@ -1,0 +1,196 @@
+"""What a release costs, by every method, and what an attacker can make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array
+from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
+from dprounds.accounting.contour import Bracket, delta_brackets, worst
+from dprounds.accounting.trade_off import false_negative_rates
+from dprounds.conversions import METHODS
+from dprounds.errors import NumericalError, UnsupportedError
+from dprounds.guarantee import Guarantee
+from dprounds.mechanisms.base import Release
+
+__all__ = ["RUN_METHODS", "Accounted"]
+
+Array = NDArray[np.float64]
+
+RUN_METHODS = (*METHODS, "exact")
+RATE = Interval.parse("[0, 1]")
+# A bracket wider than this may contain what the best order proves, which is then the better answer.
+WIDE = 1e-6
+
+
+class Accounted(Release):
+    """A release that answers what it costs.
+
+    Runs do, and every mechanism but those that have an epsilon of their own: ask ``RandomizedResponse(1.0) * 1``.
+
+    `method` is ``"moments"``, ``"balle"``, ``"closed-form"``, ``"optimal"`` or ``"exact"``. Without it the answer is
+    exact where every part has a moment function, and else by the best Rényi order; the guarantee says which.
+    """
+
+    def epsilon(self, *, delta: float, method: str | None = None) -> float:
+        """Epsilon at `delta`.
+
+        Guarantee
+        ---------
+        Raises, or returns an epsilon at which every pair of neighbours is (epsilon, delta)-close; `inf` where none is
+        proven. Errs upward: exactly by less than 1e-9 of itself for Gaussian and sampled Gaussian runs.
+
+        Parameters
+        ----------
+        delta
+            Failure mass, in (0, 1).
+        method
+            The bound; exact where there is a moment function by default.
+        """
+        return self.guarantee(delta=delta, method=method).epsilon
+
+    def delta(self, *, epsilon: float, method: str | None = None) -> float:
+        """Delta at `epsilon`.
+
+        Guarantee
+        ---------
+        Raises, or returns a delta at which every pair of neighbours is (epsilon, delta)-close. Errs upward.
+
+        Parameters
+        ----------
+        epsilon
+            Privacy loss in nats, in [0, inf].
+        method
+            The bound; exact where there is a moment function by default.
+        """
+        epsilon = real("epsilon", epsilon, EPSILON)
+        by = self._chosen(method)
+        if by == "exact":
+            try:
+                found = worst([self.law(direction) for direction in self.directions], epsilon=epsilon)
+            except NumericalError:
+                if method is not None:
+                    raise
+            else:
+                return min(found.upper, self._delta_by_orders(epsilon, "optimal")) if self._near(found) else found.upper
+            by = "optimal"
+        return self._delta_by_orders(epsilon, by)
+
+    def guarantee(self, *, delta: float, method: str | None = None) -> Guarantee:
+        """What may be said at `delta`: epsilon, its proven bracket, and the method or order that proves it.
+
+        Where the exact accountant cannot keep its promise and was not asked for by name, the best Rényi order answers
+        and `method` says ``"optimal"``.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian
+        >>> guarantee = (Gaussian(20.0) * 500).guarantee(delta=1e-5, method="optimal")
+        >>> round(guarantee.epsilon, 4), round(guarantee.order, 2)
+        (5.3777, 4.98)
+        >>> round((Gaussian(20.0) * 500).guarantee(delta=1e-5).epsilon, 4)
+        4.9833
+        """
+        delta = real("delta", delta, DELTA)
+        by = self._chosen(method)
+        if by == "exact" and not self.infinite_mass < delta:
+            by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf
+        if by == "exact":
+            try:
+                found = worst([self.law(direction) for direction in self.directions], delta=delta)
+            except NumericalError:
+                if method is not None:
+                    raise
+                by = "optimal"
+            else:
+                best = self._by_orders(delta, "optimal") if self._near(found) else None
+                if best is None or found.upper <= best.epsilon:
+                    return Guarantee(
+                        epsilon=found.upper, delta=delta, method=by, order=None, lower=found.lower, upper=found.upper
+                    )
+                return Guarantee(
+                    epsilon=best.epsilon,
+                    delta=delta,
+                    method=by,
+                    order=best.order,
+                    lower=min(found.lower, best.epsilon),
+                    upper=best.epsilon,
+                )
+        return self._by_orders(delta, by)
+
+    def profile(self, epsilons: ArrayLike, *, method: str | None = None) -> float | Array:
+        """Delta at every epsilon, the privacy profile. Errs upward.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian
+        >>> (Gaussian(1.0) * 1).profile([0.0, 1.0, 2.0]).round(6).tolist()
+        [0.382925, 0.126937, 0.020923]
+        """
+        given = real_array("epsilons", epsilons, EPSILON)
+        flat = given.ravel()
+        deltas = np.zeros_like(flat)
+        by = self._chosen(method)
+        if by == "exact":
+            try:
+                for direction in self.directions:
+                    found = delta_brackets(self.law(direction), epsilon=flat)
+                    deltas = np.maximum(deltas, found.upper)
+            except NumericalError:
+                if method is not None:
+                    raise
+                by = "optimal"
+        if by != "exact":
+            deltas = np.array([self._delta_by_orders(epsilon, by) for epsilon in flat.tolist()])
+        return deltas.reshape(given.shape) if given.ndim else float(deltas[0])
+
+    def trade_off(self, false_positive_rates: ArrayLike) -> float | Array:
+        """Least false-negative rate of any attacker who tells neighbours apart, at each false-positive rate.
+
+        Guarantee
+        ---------
+        Errs downward: no attacker does better. Exact from the profile where both directions have the same one.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian
+        >>> (Gaussian(1.0) * 1).trade_off([0.01, 0.1, 0.5]).round(4).tolist()
+        [0.9076, 0.6107, 0.1587]
+        """
+        rates = real_array("false_positive_rates", false_positive_rates, RATE)
+        found = false_negative_rates(lambda epsilons: np.asarray(self.profile(epsilons)), rates.ravel())
+        return found.reshape(rates.shape) if rates.ndim else float(found[0])
+
+    def true_positive_rate(self, false_positive_rate: float) -> float:
+        """Greatest share of members that an attacker finds with this share of false alarms. Errs upward."""
+        return 1.0 - float(self.trade_off(real("false_positive_rate", false_positive_rate, RATE)))
+
+    def attack_advantage(self) -> float:
+        """Greatest true-positive less false-positive rate of any attacker: delta at epsilon 0. Errs upward."""
+        return self.delta(epsilon=0.0)
+
+    def _chosen(self, method: str | None) -> str:
+        """The method that answers; exact only where there is a moment function."""
+        if method is None:
+            return "exact" if self.has_moment_function else "optimal"
+        by = choice("method", method, RUN_METHODS)
+        if by == "exact" and not self.has_moment_function:
+            raise UnsupportedError(
+                f"No exact accounting of {self!r:.60}: a part of it bounds real Rényi orders only. "
+                "Use method='optimal'."
+            )
+        return by
+
+    def _by_orders(self, delta: float, method: str) -> Guarantee:
+        proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)
+        return Guarantee(
+            epsilon=proof.value, delta=delta, method=method, order=proof.order, lower=0.0, upper=proof.value
+        )
+
+    def _delta_by_orders(self, epsilon: float, method: str) -> float:
+        return delta_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, epsilon=epsilon, method=method).value
+
+    def _near(self, found: Bracket) -> bool:
+        """Whether the best order may prove more than the bracket: if that is wide, or close under a largest loss."""
+        return not found.upper - found.lower <= WIDE * found.upper or self.max_loss() < np.inf

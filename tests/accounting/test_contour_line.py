@@ -1,0 +1,161 @@
+"""The parts of the exact accountant: lines, their error bounds, and the ceilings that end them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dprounds.accounting.decay import gaussian_ceiling, sampled_gaussian_ceiling
+from dprounds.accounting.line import LOG_MOMENT_ERROR, Line, log_zeta
+from dprounds.accounting.loss_law import line_near
+from dprounds.accounting.saddle import expand, saddle_at_delta, saddle_at_epsilon
+from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
+from dprounds.mechanisms.composition import Run
+from tests.accounting.contour_laws import law
+from tests.references import gaussian, moments
+
+
+def line_of(run: Run, epsilon: float, log_delta: float | None = None) -> Line:
+    one = law(run)
+    saddle = saddle_at_epsilon(one.log_moment, epsilon)
+    return line_near(
+        one, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon) if log_delta is None else log_delta
+    )
+
+
+def both(line: Line, epsilon: float) -> tuple[float, float]:
+    lower, upper = line.bracket(np.array([epsilon]))
+    return float(lower[0]), float(upper[0])
+
+
+def test_log_zeta_is_the_largest_gain() -> None:
+    y = np.geomspace(1e-3, 60.0, 200_001)
+    for t in (0.1, 1.0, 30.0):
+        gain = np.max(np.log(-np.expm1(-y)) - t * y)
+        assert gain - 1e-14 * abs(gain) <= log_zeta(np.array(t)) <= gain + 1e-6
+    assert log_zeta(np.array(0.0)) == 0.0
+
+
+def test_a_line_scales_to_other_numbers_of_rounds_without_new_values() -> None:
+    step = PoissonSampled(Gaussian(1.0), 0.01)
+    one = line_of(step * 1000, 2.0) * (1 / 1000)
+    for rounds in (900, 1000, 1100):
+        mine = both(one * rounds, 2.0)
+        fresh = both(line_of(step * rounds, 2.0), 2.0)
+        assert mine[0] <= fresh[1]
+        assert fresh[0] <= mine[1]
+        assert mine[1] <= mine[0] * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("shift", [-0.9, -0.5, 0.5, 3.0])
+def test_a_line_beside_the_saddle_point_is_wide_and_right(shift: float) -> None:
+    one = law(Gaussian(1.0) * 1)
+    good = saddle_at_epsilon(one.log_moment, 3.0)
+    poor = saddle_at_epsilon(one.log_moment, good.epsilon + shift * good.epsilon)
+    line = line_near(one, poor, epsilon=3.0, log_delta=good.log_delta(3.0))
+    lower, upper = both(line, 3.0)
+    truth = gaussian.delta(1.0, 3.0)
+    assert lower <= truth <= upper
+
+
+@pytest.mark.parametrize("factor", [2.0, 4.0, 8.0])
+def test_aliases_raise_the_sum_by_no_more_than_their_bound(factor: float) -> None:
+    line = line_of(Gaussian(1.0) * 1, 1.0)
+    kept = int(line.values.size / factor) * int(factor)
+    coarse = replace(
+        line,
+        step=line.step * factor,
+        values=line.values[:kept][:: int(factor)],
+        sizes=line.sizes[:kept][:: int(factor)],
+        ceiling=float(0.5 * (line.t * (line.t + 1) - (line.step * (kept - factor)) ** 2)),
+    )
+    lower, upper = both(coarse, 1.0)
+    truth = gaussian.delta(1.0, 1.0)
+    assert lower <= truth <= upper
+    if factor == 8.0:
+        assert upper > truth * (1 + 1e-6)  # the excess is there, and the lower bound knew it
+
+
+@pytest.mark.parametrize("kept", [3, 6, 10])
+def test_a_sum_that_stops_early_says_so(kept: int) -> None:
+    line = line_of(Gaussian(1.0) * 1, 1.0)
+    last = line.step * (kept - 1)
+    short = replace(
+        line,
+        values=line.values[:kept],
+        sizes=line.sizes[:kept],
+        ceiling=float(gaussian_ceiling(1.0, line.t, np.array(last))),
+    )
+    lower, upper = both(short, 1.0)
+    assert lower <= gaussian.delta(1.0, 1.0) <= upper
+    assert upper - lower > 1e-4 if kept == 3 else upper > lower
+
+
+@pytest.mark.parametrize("variance", [1e-6, 1e-3, 0.1])
+def test_the_virtual_gaussian_raises_delta_by_no_more_than_its_bound(variance: float) -> None:
+    # A virtual Gaussian on top of a real one is a Gaussian, so everything is known in closed form.
+    smooth = replace(line_of(Gaussian(1.0) * 1, 1.0), variance=variance)
+    lower, upper = both(smooth, 1.0)
+    truth, raised = gaussian.delta(1.0, 1.0), gaussian.delta(math.sqrt(1.0 + variance), 1.0)
+    assert lower <= truth <= raised <= upper
+    assert upper <= raised * (1 + 1e-9)
+    # to first order the rise is half of the bound
+    assert 1.5 < (upper - lower) / (raised - truth) < 4.0
+
+
+def test_a_wrong_guess_of_delta_makes_the_line_wide_and_right() -> None:
+    for log_delta in (-1e-3, -60.0):
+        lower, upper = both(line_of(Gaussian(1.0) * 1, 4.0, log_delta), 4.0)
+        assert lower <= gaussian.delta(1.0, 4.0) <= upper
+
+
+def test_saddle_points_solve_their_equation() -> None:
+    for run in (Gaussian(1.0) * 1, Gaussian(1e-2) * 1, Gaussian(1e4) * 3, Laplace(1.0) * 5):
+        one = law(run)
+        for epsilon in (0.0, 0.01, 3.0):
+            saddle = saddle_at_epsilon(one.log_moment, epsilon)
+            assert abs(saddle.epsilon - epsilon) * saddle.width < 0.3
+    saddle = saddle_at_delta(law(Gaussian(1.0) * 1).log_moment, math.log(1e-5))
+    assert abs(math.log(gaussian.delta(1.0, saddle.epsilon)) - math.log(1e-5)) < 2.0
+
+
+SAMPLED = [(1.0, 0.01, 3.0), (4.0, 0.001, 40.0), (0.5, 1e-4, 2.0), (0.3, 0.05, 1.5), (30.0, 0.5, 90.0)]
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("sigma", "rate", "t"), SAMPLED)
+def test_ceilings_are_above_the_moment_function_and_fall(sigma: float, rate: float, t: float, direction: str) -> None:
+    step = PoissonSampled(Gaussian(sigma), rate)
+    low, middle, high = np.asarray(step.log_moment(t * np.array([0.99, 1.0, 1.01]), direction), dtype=float)
+    width = 0.01 * t / math.sqrt(low + high - 2 * middle)
+    s = width * np.geomspace(0.01, 8.0, 8)
+    ceilings = sampled_gaussian_ceiling(sigma, rate, direction, t, s)
+    assert (np.diff(ceilings) <= 0).all()
+    for start, ceiling in zip(s, ceilings, strict=True):
+        beyond = start * np.array([1.0, 1.01, 1.3, 2.0])
+        values = np.real(np.asarray(step.log_moment(t + 1j * beyond, direction)))
+        # as evaluated, M has a floor of rounding errors some 1e-14 of M(t) high
+        assert (values <= np.logaddexp(ceiling, middle + math.log(1e-13))).all()
+    # a hundredth of a deviation must already count, or runs of many rounds would have no end
+    assert ceilings[0] < middle
+    assert ceilings[-1] < middle - 0.1 * abs(middle) - 1e-4
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize(("sigma", "rate", "t"), [(1.0, 0.01, 3.0), (0.3, 0.05, 1.5)])
+def test_moment_functions_are_as_accurate_as_lines_assume(sigma: float, rate: float, t: float, direction: str) -> None:
+    step = PoissonSampled(Gaussian(sigma), rate)
+    saddle = expand(lambda z: np.asarray(step.log_moment(z, direction)), t)
+    for deviations in (0.3, 3.0):
+        s = deviations / math.sqrt(saddle.curvature)
+        point = complex(saddle.t, min(s, 60.0))
+        exact = moments.gaussian(sigma, point, rate=rate, direction=direction)
+        with mp.workdps(40):
+            mine = mp.mpmathify(complex(step.log_moment(point, direction)))
+            error = abs(mp.exp(mine) - mp.exp(exact)) / mp.exp(saddle.value)
+        size = abs(saddle.value) + abs(saddle.slope) * point.imag + 0.5 * saddle.curvature * point.imag**2
+        assert error <= 0.2 * LOG_MOMENT_ERROR * size

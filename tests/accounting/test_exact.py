@@ -1,0 +1,225 @@
+"""The exact accountant as users meet it: runs, plans and curves."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from scipy.stats import norm
+
+from dprounds import (
+    ZCDP,
+    Accountant,
+    ApproximateDP,
+    Gaussian,
+    Laplace,
+    ParameterError,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    UnsupportedError,
+    max_rounds,
+    max_sampling_rate,
+    min_noise_multiplier,
+)
+from dprounds.mechanisms import Release, Run
+from tests.references import gaussian
+
+SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "rounds", "epsilon"),
+    [(0.01, 1.0, 10**4, 6.18771), (256 / 60_000, 1.1, 14_062, 2.38160), (0.001, 4.0, 10**5, 0.26867)],
+)
+def test_exact_is_the_default(rate: float, sigma: float, rounds: int, epsilon: float) -> None:
+    guarantee = (PoissonSampled(Gaussian(sigma), rate) * rounds).guarantee(delta=1e-5)
+    assert guarantee.method == "exact"
+    assert guarantee.epsilon == pytest.approx(epsilon, abs=1e-5)
+    assert guarantee.lower <= guarantee.epsilon == guarantee.upper <= guarantee.lower * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("rounds", "epsilon"), [(100, 1.9931), (500, 4.9833), (1000, 7.5113)])
+def test_the_paper_s_gaussian_exactly(rounds: int, epsilon: float) -> None:
+    assert round((Gaussian(20.0) * rounds).epsilon(delta=1e-5), 4) == epsilon
+
+
+def test_rounds_are_exact() -> None:
+    assert max_rounds(Gaussian(20.0), epsilon=6.0, delta=1e-5) == 685
+    step = PoissonSampled(Gaussian(4.0), 0.001)
+    rounds = max_rounds(step, epsilon=1.0, delta=1e-5)
+    assert rounds == 1_113_160
+    assert (step * rounds).epsilon(delta=1e-5) <= 1.0 < (step * (rounds + 1)).epsilon(delta=1e-5)
+
+
+def test_noise_and_rate_are_exact() -> None:
+    def by_noise(sigma: float) -> Release:
+        return PoissonSampled(Gaussian(sigma), 0.01) * 1000
+
+    sigma = min_noise_multiplier(by_noise, epsilon=3.0, delta=1e-5)
+    assert (by_noise(sigma) * 1).epsilon(delta=1e-5) <= 3.0 < (by_noise(sigma / (1 + 1e-6)) * 1).epsilon(delta=1e-5)
+    assert sigma < min_noise_multiplier(by_noise, epsilon=3.0, delta=1e-5, method="optimal")
+
+    def by_rate(rate: float) -> Release:
+        return PoissonSampled(Gaussian(1.0), rate) * 1000
+
+    rate = max_sampling_rate(by_rate, epsilon=3.0, delta=1e-5)
+    assert (by_rate(rate) * 1).epsilon(delta=1e-5) <= 3.0 < (by_rate(rate * (1 + 1e-6)) * 1).epsilon(delta=1e-5)
+
+
+def test_the_accountant_is_exact() -> None:
+    accountant = Accountant()
+    accountant.record(SGD, rounds=14_062)
+    assert accountant.epsilon(delta=1e-5) == (SGD * 14_062).epsilon(delta=1e-5, method="exact")
+    left = accountant.remaining_rounds(SGD, epsilon=3.0, delta=1e-5)
+    assert left + 14_062 == max_rounds(SGD, epsilon=3.0, delta=1e-5)
+
+
+def test_no_moment_function_no_exact_answer() -> None:
+    run = Gaussian(1.0) * 2 + ZCDP(0.1)
+    assert run.guarantee(delta=1e-5).method == "optimal"
+    with pytest.raises(UnsupportedError, match="No exact accounting"):
+        run.epsilon(delta=1e-5, method="exact")
+
+
+def test_what_the_engine_cannot_keep_is_left_to_the_best_order() -> None:
+    few = SGD * 3
+    assert few.guarantee(delta=1e-5).method == "optimal"
+    assert few.epsilon(delta=1e-5) == few.epsilon(delta=1e-5, method="optimal")
+
+
+def kairouz_oh_viswanath(epsilon: float, delta: float, rounds: int, at: float) -> mpf:
+    """δ of the k-fold composition of (ε₀, δ₀)-DP [KOV15, Theorem 3.3], from the binomial law of the privacy loss."""
+    with mp.workdps(40):
+        e0, d0, e = mpf(epsilon), mpf(delta), mpf(at)
+        total = mpf(0)
+        for truths in range(rounds + 1):
+            loss = (2 * truths - rounds) * e0
+            if loss > e:
+                mass = mp.binomial(rounds, truths) * mp.exp(truths * e0) / (1 + mp.exp(e0)) ** rounds
+                total += mass * (1 - mp.exp(e - loss))
+        finite = (1 - d0) ** rounds
+        return 1 - finite + finite * total
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rounds"), [(0.1, 1e-6, 10), (0.5, 0.0, 7), (0.05, 1e-8, 100), (1.0, 1e-3, 3), (2.0, 0.0, 1)]
+)
+def test_composition_is_the_optimal_theorem(epsilon: float, delta: float, rounds: int) -> None:
+    run = ApproximateDP(epsilon, delta) * rounds
+    for at in (0.0, 0.37 * epsilon * math.sqrt(rounds), 0.81 * epsilon * rounds):
+        truth = kairouz_oh_viswanath(epsilon, delta, rounds, at)
+        answer = run.delta(epsilon=at)
+        assert answer >= truth
+        # at an atom of the loss the virtual Gaussian costs about one over its nodes
+        assert answer == pytest.approx(float(truth), rel=2e-3)
+
+
+def test_the_advanced_composition_theorem_is_beside_it() -> None:
+    """Dwork, Rothblum and Vadhan: ε sqrt(2k log(1/δ')) + kε(e^ε - 1) at δ' + kδ; the optimal one is never above."""
+    epsilon, rounds, slack = 0.1, 100, 1e-6
+    advanced = epsilon * math.sqrt(2 * rounds * math.log(1 / slack)) + rounds * epsilon * math.expm1(epsilon)
+    assert (PureDP(epsilon) * rounds).epsilon(delta=slack) < 0.8 * advanced
+
+
+def enumerate_response(epsilons: list[float], at: float) -> mpf:
+    """δ(at) of one randomized response for each epsilon, over all their outcomes."""
+    with mp.workdps(40):
+        total = mpf(0)
+        for outcome in product((1, -1), repeat=len(epsilons)):
+            p = q = mpf(1)
+            for sign, epsilon in zip(outcome, epsilons, strict=True):
+                truth = 1 / (1 + mp.exp(-mpf(epsilon)))
+                p *= truth if sign > 0 else 1 - truth
+                q *= 1 - truth if sign > 0 else truth
+            total += max(p - mp.exp(mpf(at)) * q, mpf(0))
+        return total
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.floats(0.05, 2.0), min_size=1, max_size=6), st.floats(0.0, 3.0))
+def test_responses_of_different_sizes_are_enumerated(epsilons: list[float], at: float) -> None:
+    run = sum((RandomizedResponse(epsilon) * 1 for epsilon in epsilons), start=Run())
+    truth = enumerate_response(epsilons, at)
+    answer = run.delta(epsilon=at)
+    assert answer >= truth
+    # smoothing and aliases are relative to the scale of the sum, which next to the largest loss exceeds delta
+    assert answer <= float(truth) + 1e-3
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.floats(-1.0, 2.0).map(lambda x: 10.0**x), st.integers(1, 10**9), st.floats(0.0, 5.0), st.sampled_from([1.0, 0.3])
+)
+def test_exact_is_never_below_the_gaussian_and_never_above_optimal(
+    sigma: float, rounds: int, deviations: float, share: float
+) -> None:
+    """Searches for a run that breaks the promise, the noise split over two parts or not."""
+    scale = sigma * math.sqrt(rounds)
+    run = Gaussian(scale / math.sqrt(share)) * rounds
+    if share < 1.0:
+        run = run + Gaussian(scale / math.sqrt(1.0 - share)) * rounds
+    mu = math.sqrt(sum(count / part.noise_multiplier**2 for part, count in run.parts))  # type: ignore[attr-defined]  # every part is Gaussian
+    epsilon = min(mu * mu / 2 + deviations * mu, 700.0)
+    truth = gaussian.delta(mu, epsilon)
+    delta = run.delta(epsilon=epsilon)
+    assert delta <= run.delta(epsilon=epsilon, method="optimal")
+    if truth > 1e-290:
+        # mu itself carries a rounding of 1e-16, which deviations of five amplify by a hundred
+        assert float(truth) * (1 - 1e-12) <= delta <= float(truth) * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.floats(0.5, 3.0), st.floats(-3.0, -0.7).map(lambda x: 10.0**x), st.integers(1, 10**6), st.floats(-12.0, -2.0))
+def test_exact_is_never_above_optimal_for_sampled_runs(
+    sigma: float, rate: float, rounds: int, log_delta: float
+) -> None:
+    run = PoissonSampled(Gaussian(sigma), rate) * rounds
+    guarantee = run.guarantee(delta=10.0**log_delta)
+    assert guarantee.lower <= guarantee.epsilon <= run.epsilon(delta=10.0**log_delta, method="optimal")
+    # what holds for the unsampled mechanism holds for the sample, and no sample is worse than its rate allows
+    assert guarantee.epsilon <= (Gaussian(sigma) * rounds).epsilon(delta=10.0**log_delta) * (1 + 1e-9)
+
+
+def test_the_profile_is_vectorised_and_falls() -> None:
+    run = SGD * 14_062
+    epsilons = np.linspace(0.0, 6.0, 25)
+    deltas = np.asarray(run.profile(epsilons))
+    assert (np.diff(deltas) < 0).all()
+    assert deltas[8] == pytest.approx(run.delta(epsilon=float(epsilons[8])), rel=1e-8)
+    assert isinstance(run.profile(1.0), float)
+    with pytest.raises(ParameterError, match=r"^epsilons must be in"):
+        run.profile([1.0, math.nan])
+
+
+@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
+def test_the_trade_off_of_a_gaussian_is_its_formula(mu: float) -> None:
+    """f(α) = Φ(Φ⁻¹(1 - α) - μ) [DRS22]."""
+    rates = np.array([1e-4, 0.01, 0.1, 0.3, 0.5, 0.9])
+    truth = norm.cdf(norm.ppf(1 - rates) - mu)
+    found = np.asarray(Gaussian(1 / mu).trade_off(rates))
+    assert (found <= truth).all()
+    assert found == pytest.approx(truth, rel=1e-5)
+    assert Gaussian(1 / mu).attack_advantage() == pytest.approx(2 * norm.cdf(mu / 2) - 1, rel=1e-9)
+    assert Gaussian(1 / mu).true_positive_rate(0.01) == pytest.approx(1 - truth[1], rel=1e-4)
+
+
+def test_attackers_of_nothing_guess() -> None:
+    nothing = Gaussian(1.0) * 0
+    assert np.asarray(nothing.trade_off([0.0, 0.25, 1.0])) == pytest.approx([1.0, 0.75, 0.0], abs=1e-12)
+    assert nothing.attack_advantage() == 0.0
+    with pytest.raises(ParameterError, match=r"^false_positive_rates must be in"):
+        nothing.trade_off([1.5])
+
+
+def test_laplace_alone_is_its_closed_form() -> None:
+    """One Laplace release of scale b: δ = 1 - e^{(ε - 1/b)/2}."""
+    for scale, epsilon in ((1.0, 0.3), (2.0, 0.1), (0.5, 1.7)):
+        truth = -math.expm1((epsilon - 1 / scale) / 2)
+        found = Laplace(scale).delta(epsilon=epsilon)
+        assert truth <= found <= truth * (1 + 1e-3)
