@@ -1,6 +1,7 @@
 """Every benchmark, one after the other: `make bench`."""
 
-from benchmarks import conversions, mechanisms
+from benchmarks import conversions, exact, mechanisms
 
 conversions.main()
 mechanisms.main()
+exact.main()

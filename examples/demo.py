@@ -7,7 +7,7 @@ from pathlib import Path
 from dprounds import Gaussian, PoissonSampled, max_rounds, paper, plots
 from dprounds.mechanisms import Release
 
-METHODS = ("moments", "balle", "closed-form", "optimal")
+METHODS = ("moments", "balle", "closed-form", "optimal", "exact")
 FIGURES = Path("figures")
 
 
@@ -20,7 +20,7 @@ def ask(title: str, step: Release, *, epsilon: float, delta: float) -> None:
         more = allowed - rounds["moments"]
         gain = f"{more:+,} ({more / rounds['moments']:+.0%})" if more else ""
         print(f"  {method:<12} {allowed:>10,} {gain:>34}")
-    print(f"  You may train {rounds['optimal']:,} rounds, and not one more by any Rényi bound.")
+    print(f"  You may train {rounds['exact']:,} rounds, not one more; today's libraries stop at {rounds['balle']:,}.")
 
 
 def main() -> None:

@@ -20,7 +20,8 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
-from dprounds.errors import InfeasibleError, ParameterError
+from dprounds.accounting.rounds import rounds_on_lines
+from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
@@ -31,8 +32,6 @@ __all__ = ["checked_release", "max_rounds", "max_sampling_rate", "min_noise_mult
 # Beyond this, doubles no longer count one by one, so no answer could be told from the next.
 MOST_ROUNDS = 2**53
 TOLERANCE = _validate.Interval.parse("(0, 1)")
-# A secant gains half again as many digits a step: from one digit to the sixteen of 2^53 in seven.
-SECANTS = 8
 # Noise multipliers outside of this range are no noise at all, or no signal.
 NOISE_RANGE = (1e-6, 1e9)
 # A lower sampling rate than this samples nobody from any data set there is.
@@ -69,7 +68,7 @@ def max_rounds(
     946597
     """
     step = checked_release("step", step)
-    before = Run() if spent is None else checked_release("spent", spent)
+    before = Run() if spent is None else checked_release("spent", spent) * 1
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
     delta = _validate.real("delta", delta, _validate.DELTA)
     method = _method(method)
@@ -78,8 +77,8 @@ def max_rounds(
     if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
         left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
         guess = min(guess, max(left / math.log1p(-step.infinite_mass), 0.0)) if step.infinite_mass < 1 else 0.0
-    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS and step.has_moment_function:
-        guess = _sharpened(lambda rounds: (before + step * rounds).delta(epsilon=epsilon, method=method), guess, delta)
+    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
+        guess = _exactly(step, before, epsilon, delta, guess)
 
     def fits(rounds: int) -> bool:
         return (before + step * rounds).epsilon(delta=delta, method=method) <= epsilon
@@ -94,27 +93,19 @@ def max_rounds(
     return answer or 0
 
 
-def _sharpened(delta_of: Callable[[int], float], guess: float, delta: float) -> float:
-    """Nearer to the rounds at which delta is reached: secants of log delta in log rounds, nearly straight there.
-
-    What the best order proves is 5 to 20 % short of the exact answer, so a search round by round from it would be long.
-    """
-    points: list[tuple[float, float]] = []
-    rounds = guess
-    for _ in range(SECANTS):
-        here = math.log(max(delta_of(int(rounds)), 5e-324))
-        points.append((math.log(int(rounds)), here))
-        if len(points) == 1:
-            following = 1.1 * rounds + 1.0
-        else:
-            (x, y), (x2, y2) = points[-2:]
-            if not y2 > y and not y2 < y:
-                return rounds
-            following = math.exp(min(x2 + (math.log(delta) - y2) * (x2 - x) / (y2 - y), math.log(MOST_ROUNDS)))
-        if abs(following - rounds) < 0.5 or following < 1.0:
-            return max(following, 0.0)
-        rounds = following
-    return rounds
+def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:
+    """Nearer to the rounds at which the exact delta is reached, where the rounds before are like those to come."""
+    whole = before + step
+    if len(whole.parts) != 1 or not whole.has_moment_function:
+        return guess
+    one = whole.mechanisms[0] * 1
+    try:
+        total = rounds_on_lines(
+            lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + guess
+        )
+    except NumericalError:
+        return guess  # the search takes longer
+    return max((total - before.rounds) / (step * 1).rounds, 0.0)
 
 
 def min_noise_multiplier(

@@ -231,7 +231,7 @@ def test_what_is_no_distribution_is_refused(p: Any, q: Any, message: str) -> Non
 @pytest.mark.parametrize("order", [1.0, 0.5, math.inf, math.nan])
 @pytest.mark.parametrize("make", [renyi, chi_alpha])
 def test_an_order_outside_its_range_is_refused(make: Callable[[float], Divergence], order: float) -> None:
-    with pytest.raises(ParameterError, match=r"order must be in \(1, inf\), got"):
+    with pytest.raises(ParameterError, match=r"order must be in \(1, 1e6\], got"):
         make(order)
 
 

@@ -49,7 +49,8 @@ __all__ = [
 Array = NDArray[np.float64]
 
 PROBABILITY = Interval.parse("[0, 1]")
-FINITE_ORDER = Interval.parse("(1, inf)", "At order one both are the Kullback-Leibler divergence: use kl.")
+# Beyond this order a likelihood ratio next to one already overflows its power, and no pair can be told from its edge.
+FINITE_ORDER = Interval.parse("(1, 1e6]", "At order one both are the Kullback-Leibler divergence: use kl.")
 
 # Masses that a program normalised sum to one within about 1e-16 a term; this admits sums of ten million terms and
 # still refuses counts, percentages and truncated tables.
@@ -255,7 +256,7 @@ def chi_alpha(order: float) -> Divergence:
     Parameters
     ----------
     order
-        In (1, inf).
+        In (1, 1e6].
 
     Examples
     --------
@@ -274,7 +275,7 @@ def renyi(order: float) -> Divergence:
     Parameters
     ----------
     order
-        In (1, inf).
+        In (1, 1e6].
 
     Examples
     --------

@@ -58,6 +58,8 @@ class Run(Accounted):
     def __post_init__(self) -> None:
         merged: dict[Mechanism, int] = {}
         try:
+            if not isinstance(self.parts, (tuple, list)):
+                raise TypeError
             pairs = [(mechanism, rounds) for mechanism, rounds in self.parts]
         except (TypeError, ValueError):
             raise ParameterError(f"parts must pair mechanisms with rounds, got {show(self.parts)}.") from None

@@ -109,8 +109,9 @@ def _scan(function: Callable[[Array], Array], low: int, high: int) -> tuple[Arra
 def _vertex(x: Array, y: Array) -> float:
     """Where the parabola through three points is least; the middle point if it has no such place."""
     left, right = x[1] - x[0], x[2] - x[1]
-    fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
-    bend = rise - fall
+    with np.errstate(over="ignore", invalid="ignore"):  # a bend that is not finite has no vertex
+        fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
+        bend = rise - fall
     if not (np.isfinite(bend) and bend > 0):
         return float(x[1])
     return float(x[1] - (fall * right + rise * left) / (2.0 * bend))

@@ -1,0 +1,61 @@
+"""About how many rounds of one step reach a budget exactly: a guess for a search that checks.
+
+K of a run of equal rounds is K of one round times their number, so a line made for one number of rounds serves for
+others near it: two lines find the rounds, whatever they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dprounds.accounting.line import Line
+from dprounds.accounting.loss_law import LossLaw, line_near
+from dprounds.accounting.saddle import saddle_at_epsilon
+
+__all__ = ["rounds_on_lines"]
+
+# The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
+LINES = 3
+# A line is right for rounds this close to those that it was made for.
+CLOSE = 1e-3
+SECANTS = 30
+
+
+def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: float, guess: float) -> float:
+    """The rounds, not rounded down, at which delta is reached at `epsilon` by the sums along a line.
+
+    Guarantee
+    ---------
+    None: it proves nothing. Raises `NumericalError` where a line cannot be made.
+    """
+    rounds, start = max(guess, 1.0), 1.0
+    for _ in range(LINES):
+        made_for = int(rounds)
+        law = law_of(made_for)
+        saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+        start = saddle.t
+        line = line_near(law, saddle, epsilon=epsilon, log_delta=math.log(delta))
+        rounds = max(made_for * _multiple(line, epsilon, math.log(delta)), 1.0)
+        if abs(rounds - made_for) <= CLOSE * made_for:
+            break
+    return rounds
+
+
+def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
+    """The factor by which the line's rounds must grow, by secants of log delta in log rounds, nearly straight."""
+    x, y = 0.0, _log_delta(line, epsilon)
+    x2 = 0.01
+    for _ in range(SECANTS):
+        y2 = _log_delta(line * math.exp(x2), epsilon)
+        if not (math.isfinite(y) and math.isfinite(y2)) or y2 == y:
+            break
+        x, y, x2 = x2, y2, min(max(x2 + (log_delta - y2) * (x2 - x) / (y2 - y), -1.0), 1.0)
+        if abs(x2 - x) <= 1e-12:
+            break
+    return math.exp(x2)
+
+
+def _log_delta(line: Line, epsilon: float) -> float:
+    value, _ = line.value_and_slope(epsilon)
+    return math.log(value) if value > 0 else -math.inf
