@@ -7,12 +7,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
+from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, delta_brackets, worst
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
 from dprounds.guarantee import Guarantee
 from dprounds.mechanisms.base import Release
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["RUN_METHODS", "Accounted"]
 
@@ -68,7 +70,7 @@ class Accounted(Release):
         by = self._chosen(method)
         if by == "exact":
             try:
-                found = worst([self.law(direction) for direction in self.directions], epsilon=epsilon)
+                found = self._exact_delta(epsilon)
             except NumericalError:
                 if method is not None:
                     raise
@@ -98,7 +100,7 @@ class Accounted(Release):
             by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf
         if by == "exact":
             try:
-                found = worst([self.law(direction) for direction in self.directions], delta=delta)
+                found = self._exact_epsilon(delta)
             except NumericalError:
                 if method is not None:
                     raise
@@ -134,9 +136,12 @@ class Accounted(Release):
         by = self._chosen(method)
         if by == "exact":
             try:
-                for direction in self.directions:
-                    found = delta_brackets(self.law(direction), epsilon=flat)
-                    deltas = np.maximum(deltas, found.upper)
+                if self._responses() is not None:
+                    deltas = np.array([self._exact_delta(epsilon).upper for epsilon in flat.tolist()])
+                else:
+                    for direction in self.directions:
+                        found = delta_brackets(self.law(direction), epsilon=flat)
+                        deltas = np.maximum(deltas, found.upper)
             except NumericalError:
                 if method is not None:
                     raise
@@ -181,6 +186,31 @@ class Accounted(Release):
                 "Use method='optimal'."
             )
         return by
+
+    def _responses(self) -> tuple[float, int] | None:
+        """Loss and rounds, if this is nothing but few enough randomized responses of one size."""
+        rounds = getattr(self, "rounds", 1)
+        loss = self._response_loss
+        return (loss, rounds) if loss is not None and rounds <= MOST_ROUNDS else None
+
+    def _exact_delta(self, epsilon: float) -> Bracket:
+        responses = self._responses()
+        if responses is None:
+            return worst([self.law(direction) for direction in self.directions], epsilon=epsilon)
+        finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
+        # m + (1 - m) δ, to either side
+        return Bracket(
+            (mass + (1.0 - mass) * finite.lower) * (1.0 - 8.0 * UNIT_ROUNDOFF),
+            min((mass + (1.0 - mass) * finite.upper) * (1.0 + 8.0 * UNIT_ROUNDOFF), 1.0),
+        )
+
+    def _exact_epsilon(self, delta: float) -> Bracket:
+        responses = self._responses()
+        if responses is None:
+            return worst([self.law(direction) for direction in self.directions], delta=delta)
+        # (δ - m)/(1 - m), to the side that makes epsilon larger
+        mass = self.infinite_mass
+        return binomial_epsilon(*responses, delta=(delta - mass) / (1.0 - mass) * (1.0 - 8.0 * UNIT_ROUNDOFF))
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:
         proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)

@@ -66,3 +66,7 @@ class ApproximateDP(Mechanism):
 
     def _max_loss(self, direction: str) -> float:
         return self.epsilon
+
+    @property
+    def _response_loss(self) -> float | None:
+        return self.epsilon

@@ -176,6 +176,11 @@ class Release(ABC):
         )
 
     @property
+    def _response_loss(self) -> float | None:
+        """The loss a of each round, if every round's finite part is a randomized response of loss a; else None."""
+        return None
+
+    @property
     def _lacks_noise(self) -> bool:
         """Whether K is a quadrature that no line could wait for."""
         return False

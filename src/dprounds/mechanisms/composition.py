@@ -144,6 +144,12 @@ class Run(Accounted):
         return total * (1.0 + (len(self.mechanisms) + 1) * HAIR_PER_PART)
 
     @property
+    def _response_loss(self) -> float | None:
+        """That of all parts, if they have the same."""
+        losses = {part._response_loss for part in self.mechanisms}
+        return losses.pop() if len(losses) == 1 else None
+
+    @property
     def _lacks_noise(self) -> bool:
         """Whether any part does."""
         return any(part._lacks_noise for part in self.mechanisms)

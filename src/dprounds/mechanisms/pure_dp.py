@@ -45,3 +45,7 @@ class PureDP(Sampleable):
 
     def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
         yield np.arange(z.size, dtype=np.intp), two_point_ratio_law(self.epsilon)
+
+    @property
+    def _response_loss(self) -> float | None:
+        return self.epsilon
