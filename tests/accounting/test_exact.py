@@ -93,6 +93,14 @@ def test_what_the_engine_cannot_keep_is_left_to_the_best_order() -> None:
     assert few.epsilon(delta=1e-5) == few.epsilon(delta=1e-5, method="optimal")
 
 
+def test_a_wide_bracket_names_the_order_that_proves_the_answer() -> None:
+    run = PoissonSampled(Laplace(2.0), 0.1) * 500
+    guarantee = run.guarantee(delta=1e-5)
+    assert guarantee.method == "optimal"
+    assert guarantee.order is not None
+    assert guarantee.lower <= guarantee.epsilon == run.epsilon(delta=1e-5, method="optimal")
+
+
 def kairouz_oh_viswanath(epsilon: float, delta: float, rounds: int, at: float) -> mpf:
     """δ of the k-fold composition of (ε₀, δ₀)-DP [KOV15, Theorem 3.3], from the binomial law of the privacy loss."""
     with mp.workdps(40):

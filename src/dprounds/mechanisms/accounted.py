@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -82,8 +84,8 @@ class Accounted(Release):
     def guarantee(self, *, delta: float, method: str | None = None) -> Guarantee:
         """What may be said at `delta`: epsilon, its proven bracket, and the method or order that proves it.
 
-        Where the exact accountant cannot keep its promise and was not asked for by name, the best Rényi order answers
-        and `method` says ``"optimal"``.
+        Where the exact accountant cannot keep its promise and was not asked for by name, or where its bracket is wide
+        and the best Rényi order proves less than its upper end, that order answers and `method` says ``"optimal"``.
 
         Examples
         --------
@@ -111,11 +113,13 @@ class Accounted(Release):
                     return Guarantee(
                         epsilon=found.upper, delta=delta, method=by, order=None, lower=found.lower, upper=found.upper
                     )
+                if _is_wide(found):  # then it is the order that proves the answer
+                    return replace(best, lower=min(found.lower, best.epsilon))
                 return Guarantee(
                     epsilon=best.epsilon,
                     delta=delta,
                     method=by,
-                    order=best.order,
+                    order=None,
                     lower=min(found.lower, best.epsilon),
                     upper=best.epsilon,
                 )
@@ -223,4 +227,8 @@ class Accounted(Release):
 
     def _near(self, found: Bracket) -> bool:
         """Whether the best order may prove more than the bracket: if that is wide, or close under a largest loss."""
-        return not found.upper - found.lower <= WIDE * found.upper or self.max_loss() < np.inf
+        return _is_wide(found) or self.max_loss() < np.inf
+
+
+def _is_wide(bracket: Bracket) -> bool:
+    return not bracket.upper - bracket.lower <= WIDE * bracket.upper
