@@ -24,7 +24,6 @@ from dprounds.mechanisms.base import (
     Sampleable,
 )
 from dprounds.mechanisms.gaussian import Gaussian
-from dprounds.mechanisms.pure_dp import PureDP
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
@@ -147,7 +146,7 @@ class PoissonSampled(Accounted, Mechanism):
     @property
     def _is_dear(self) -> bool:
         """Whether the sample is of a continuous or infinite law; two outcomes are as cheap sampled as not."""
-        return 0 < self.sampling_rate < 1 and not isinstance(self.mechanism, (RandomizedResponse, PureDP))
+        return 0 < self.sampling_rate < 1 and not isinstance(self.mechanism, RandomizedResponse)
 
     def _ceiling(self, t: float, s: Array, direction: str) -> Array:
         if self.sampling_rate == 1:
