@@ -78,6 +78,15 @@ def test_what_was_spent_counts() -> None:
     assert max_rounds(step, epsilon=2.0, delta=1e-5, spent=Gaussian(0.1)) == 0
 
 
+def test_rounds_beside_other_releases_are_exact() -> None:
+    step, before = PoissonSampled(Gaussian(1.1), 0.004), Gaussian(5.0) + Laplace(20.0)
+    rounds = max_rounds(step, epsilon=3.0, delta=1e-5, spent=before)
+    assert (before + step * rounds).epsilon(delta=1e-5) <= 3.0 < (before + step * (rounds + 1)).epsilon(delta=1e-5)
+    assert rounds > max_rounds(step, epsilon=3.0, delta=1e-5, spent=before, method="optimal")
+    pair = step * 2
+    assert max_rounds(pair, epsilon=3.0, delta=1e-5) == max_rounds(step, epsilon=3.0, delta=1e-5) // 2
+
+
 def test_a_budget_without_end_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="No number of rounds exceeds the budget"):
         max_rounds(PoissonSampled(Gaussian(1.0), 0.0), epsilon=1.0, delta=1e-5)

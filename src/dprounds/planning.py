@@ -20,7 +20,7 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
-from dprounds.accounting.rounds import rounds_on_lines
+from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release
@@ -94,18 +94,22 @@ def max_rounds(
 
 
 def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:
-    """Nearer to the rounds at which the exact delta is reached, where the rounds before are like those to come."""
+    """Nearer to the rounds at which the exact delta is reached; `guess`, and so a longer search, where it is not."""
     whole = before + step
-    if len(whole.parts) != 1 or not whole.has_moment_function:
+    if not whole.has_moment_function:
         return guess
-    one = whole.mechanisms[0] * 1
     try:
+        if len(whole.parts) > 1:
+            return rounds_by_secants(
+                lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, guess=guess
+            )
+        one, each = whole.mechanisms[0] * 1, (step * 1).rounds
         total = rounds_on_lines(
-            lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + guess
+            lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + each * guess
         )
     except NumericalError:
-        return guess  # the search takes longer
-    return max((total - before.rounds) / (step * 1).rounds, 0.0)
+        return guess
+    return max((total - before.rounds) / each, 0.0)
 
 
 def min_noise_multiplier(

@@ -13,13 +13,15 @@ from dprounds.accounting.line import Line
 from dprounds.accounting.loss_law import LossLaw, line_near
 from dprounds.accounting.saddle import saddle_at_epsilon
 
-__all__ = ["rounds_on_lines"]
+__all__ = ["rounds_by_secants", "rounds_on_lines"]
 
 # The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
 LINES = 3
 # A line is right for rounds this close to those that it was made for.
 CLOSE = 1e-3
 SECANTS = 30
+# Where every value takes a new line: from one digit, half again as many at each step, to the sixteen of 2^53.
+DEAR_SECANTS = 8
 
 
 def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: float, guess: float) -> float:
@@ -40,6 +42,20 @@ def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: 
         if abs(rounds - made_for) <= CLOSE * made_for:
             break
     return rounds
+
+
+def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float) -> float:
+    """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own."""
+    x, y = math.log(int(guess)), math.log(delta_of(int(guess)))
+    x2 = x + 0.1
+    for _ in range(DEAR_SECANTS):
+        if abs(math.exp(x2) - math.exp(x)) < 0.5:
+            break
+        y2 = math.log(delta_of(int(math.exp(x2))))
+        if y2 == y:
+            break
+        x, y, x2 = x2, y2, max(x2 + min((math.log(delta) - y2) * (x2 - x) / (y2 - y), 1.0), 0.0)
+    return math.exp(x2)
 
 
 def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
