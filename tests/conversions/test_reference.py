@@ -12,6 +12,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from dprounds import delta_from_rdp, epsilon_from_rdp, rdp_from_dp
+from dprounds.conversions import optimal
 from tests.references import conversion as reference
 
 DATA = json.loads((Path(__file__).parents[1] / "data" / "conversion.json").read_text())
@@ -88,7 +89,11 @@ def _random_triples(size: int) -> tuple[NDArray[np.float64], ...]:
     return order, delta, epsilon
 
 
-def test_over_the_whole_range_no_answer_is_on_the_wrong_side() -> None:
+@pytest.mark.parametrize("share", [1.0, 1 / 3])
+def test_over_the_whole_range_no_answer_is_on_the_wrong_side(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the margins for rounding as they are, and with a third of them."""
+    monkeypatch.setattr(optimal, "ROUNDINGS", share * optimal.ROUNDINGS)
+    monkeypatch.setattr(optimal, "DELTA_ROUNDINGS", share * optimal.DELTA_ROUNDINGS)
     order, delta, epsilon = _random_triples(80)
     rdp = np.asarray(rdp_from_dp(epsilon, order=order, delta=delta))
     back_epsilon = np.asarray(epsilon_from_rdp(rdp, order=order, delta=delta))

@@ -52,13 +52,15 @@ def binomial_delta(loss: float, rounds: int, *, epsilon: float) -> Bracket:
     return Bracket(max(total * (1.0 - error) - blur, 0.0), min(total * (1.0 + error) + blur, 1.0))
 
 
-def binomial_epsilon(loss: float, rounds: int, *, delta: float) -> Bracket:
-    """Epsilon at `delta` of `rounds` randomized responses of this loss, from below and from above."""
+def binomial_epsilon(loss: float, rounds: int, *, delta: Bracket) -> Bracket:
+    """Epsilon of `rounds` randomized responses of this loss, from below and from above, at a delta known likewise."""
     low, high = 0.0, rounds * loss * (1.0 + 2.0 * UNIT_ROUNDOFF)  # nothing is lost above the largest loss
-    if binomial_delta(loss, rounds, epsilon=low).upper <= delta:
+    if binomial_delta(loss, rounds, epsilon=low).upper <= delta.lower:
         return Bracket(0.0, 0.0)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
-        low, high = (low, middle) if binomial_delta(loss, rounds, epsilon=middle).upper <= delta else (middle, high)
+        low, high = (
+            (low, middle) if binomial_delta(loss, rounds, epsilon=middle).upper <= delta.lower else (middle, high)
+        )
     below = high * (1.0 - NARROW)
-    return Bracket(below if binomial_delta(loss, rounds, epsilon=below).lower >= delta else 0.0, high)
+    return Bracket(below if binomial_delta(loss, rounds, epsilon=below).lower >= delta.upper else 0.0, high)

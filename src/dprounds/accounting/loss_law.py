@@ -36,6 +36,10 @@ STOPS = 4.0 * 1.2 ** np.arange(31)
 FIRST_BLOCK = 64
 
 
+# A run rounds its mass at infinity up, by two ulps for each of its parts: this covers two thousand of them.
+MASS_ERROR = 1e-12
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossLaw:
     r"""One direction of a release, as the law of its privacy loss, known by its moment function.
@@ -48,7 +52,7 @@ class LossLaw:
         ``ceiling(t, s)``, for an increasing row s: upper bounds of the real part of K on the half-lines from
         ``t + is`` upward; ``inf`` where none is known. None where nothing is known to fall.
     infinite_mass
-        :math:`P(L = \infty)`, in [0, 1].
+        An upper bound, by less than `MASS_ERROR` of itself, on :math:`P(L = \infty)`, in [0, 1].
     max_loss
         An upper bound on the finite losses; `inf` where there is none.
     fewest_rounds

@@ -11,6 +11,7 @@ from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_arra
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, delta_brackets, worst
+from dprounds.accounting.loss_law import MASS_ERROR
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
@@ -204,7 +205,7 @@ class Accounted(Release):
         finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
         # m + (1 - m) δ, to either side
         return Bracket(
-            (mass + (1.0 - mass) * finite.lower) * (1.0 - 8.0 * UNIT_ROUNDOFF),
+            (mass * (1.0 - MASS_ERROR) + (1.0 - mass) * finite.lower) * (1.0 - 8.0 * UNIT_ROUNDOFF),
             min((mass + (1.0 - mass) * finite.upper) * (1.0 + 8.0 * UNIT_ROUNDOFF), 1.0),
         )
 
@@ -212,9 +213,13 @@ class Accounted(Release):
         responses = self._responses()
         if responses is None:
             return worst([self.law(direction) for direction in self.directions], delta=delta)
-        # (δ - m)/(1 - m), to the side that makes epsilon larger
+        # (δ - m)/(1 - m), to either side
         mass = self.infinite_mass
-        return binomial_epsilon(*responses, delta=(delta - mass) / (1.0 - mass) * (1.0 - 8.0 * UNIT_ROUNDOFF))
+        rest = Bracket(
+            (delta - mass) / (1.0 - mass) * (1.0 - 8.0 * UNIT_ROUNDOFF),
+            (delta - mass * (1.0 - MASS_ERROR)) / (1.0 - mass) * (1.0 + 8.0 * UNIT_ROUNDOFF),
+        )
+        return binomial_epsilon(*responses, delta=rest)
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:
         proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)

@@ -193,7 +193,7 @@ class Release(ABC):
     def __mul__(self, rounds: SupportsIndex) -> Run:
         """This release, `rounds` times."""
         # A run is made of releases, so its module can be imported only once this one is complete.
-        from dprounds.mechanisms.composition import repeat  # noqa: PLC0415
+        from dprounds.mechanisms.composition import repeat  # noqa: PLC0415  (a run needs this module)
 
         return repeat(self, rounds)
 
@@ -201,7 +201,7 @@ class Release(ABC):
 
     def __add__(self, other: Release) -> Run:
         """This release and the other one, in either order and adaptively."""
-        from dprounds.mechanisms.composition import join  # noqa: PLC0415 (as above)
+        from dprounds.mechanisms.composition import join  # noqa: PLC0415  (a run needs this module)
 
         return join(self, other)
 
