@@ -21,10 +21,14 @@ FLOORS = [
     "mechanisms",
     "planning",
     "accountant",
+    "curves",
     "paper",
+    "questions",
     "plots",
+    "sweep",
+    "web",
 ]
-ROOF = ["cli", "web", "integrations"]
+ROOF = ["cli", "integrations"]
 
 
 def room_of(path: Path) -> str:

@@ -17,23 +17,28 @@ What does this Rényi guarantee mean?
 1.4168
 """
 
-from dprounds.accountant import Accountant
-from dprounds.conversions import delta_from_rdp, epsilon_from_rdp, rdp_from_dp, worst_pair
-from dprounds.divergences import joint_range
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError, PrivacyError, UnsupportedError
-from dprounds.guarantee import Guarantee
-from dprounds.mechanisms import (
-    ZCDP,
-    ApproximateDP,
-    DiscreteGaussian,
-    Gaussian,
-    Laplace,
-    PoissonSampled,
-    PureDP,
-    RandomizedResponse,
-    RdpCurve,
-)
-from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
+
+if TYPE_CHECKING:
+    from dprounds.accountant import Accountant
+    from dprounds.conversions import delta_from_rdp, epsilon_from_rdp, rdp_from_dp, worst_pair
+    from dprounds.divergences.joint_range import joint_range
+    from dprounds.guarantee import Guarantee
+    from dprounds.mechanisms import (
+        ZCDP,
+        ApproximateDP,
+        DiscreteGaussian,
+        Gaussian,
+        Laplace,
+        PoissonSampled,
+        PureDP,
+        RandomizedResponse,
+        RdpCurve,
+    )
+    from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
 
 __all__ = [
     "ZCDP",
@@ -61,3 +66,29 @@ __all__ = [
     "rdp_from_dp",
     "worst_pair",
 ]
+
+# A room is opened when one of its names is first used, so that `dprounds --help` need not wait for SciPy.
+_ROOMS = {
+    "dprounds.accountant": ("Accountant",),
+    "dprounds.conversions": ("delta_from_rdp", "epsilon_from_rdp", "rdp_from_dp", "worst_pair"),
+    "dprounds.divergences": ("joint_range",),
+    "dprounds.guarantee": ("Guarantee",),
+    "dprounds.mechanisms": (
+        *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
+        *("ZCDP", "RdpCurve", "PoissonSampled"),
+    ),
+    "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
+}
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOM_OF:
+        raise AttributeError(f"module 'dprounds' has no attribute '{name}'")
+    value = getattr(import_module(_ROOM_OF[name]), name)
+    globals()[name] = value  # found at once from now on
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

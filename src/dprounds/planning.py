@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from dprounds import _validate
-from dprounds.accounting.best_order import rounds_by_orders
+from dprounds.accounting.best_order import parameter_by_orders, rounds_by_orders
 from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
@@ -36,6 +37,9 @@ TOLERANCE = _validate.Interval.parse("(0, 1)")
 NOISE_RANGE = (1e-6, 1e9)
 # A lower sampling rate than this samples nobody from any data set there is.
 LEAST_RATE = 1e-12
+# Where a search begins, noise as large as the signal, and how fast the ratio of its steps grows.
+START = 1.0
+GALLOP = 3.0
 
 
 def max_rounds(
@@ -147,15 +151,13 @@ def min_noise_multiplier(
     >>> round(s, 3)
     49.006
     """
-    cost = _cost("make_run", make_run, delta, method)
-    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
-    tolerance = _validate.real("tolerance", tolerance, TOLERANCE)
+    search = _Search.of(make_run, epsilon, delta, method, tolerance)
     low, high = NOISE_RANGE
-    found = _least(cost, epsilon, low, high, tolerance)
+    found = search.least(low, high)
     if found is None:
         raise InfeasibleError(
             f"No noise_multiplier up to {high:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
-            f"{cost(high):.6g}. Raise epsilon or delta, or plan fewer rounds."
+            f"{search.cost(high):.6g}. Raise epsilon or delta, or plan fewer rounds."
         )
     if found == low:
         raise InfeasibleError(
@@ -200,15 +202,13 @@ def max_sampling_rate(
     >>> (PoissonSampled(Gaussian(1.0), q) * 1000).epsilon(delta=1e-5) <= 3.0
     True
     """
-    cost = _cost("make_run", make_run, delta, method)
-    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
-    tolerance = _validate.real("tolerance", tolerance, TOLERANCE)
     # in 1/q, as in the noise, less is dearer
-    found = _least(lambda inverse: cost(1.0 / inverse), epsilon, 1.0, 1.0 / LEAST_RATE, tolerance)
+    search = _Search.of(make_run, epsilon, delta, method, tolerance, inverted=True)
+    found = search.least(1.0, 1.0 / LEAST_RATE)
     if found is None:
         raise InfeasibleError(
             f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
-            f"still {cost(LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
+            f"still {search.cost(1.0 / LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
         )
     return 1.0 / found
 
@@ -227,69 +227,126 @@ def _method(method: str | None) -> str | None:
     return None if method is None else _validate.choice("method", method, RUN_METHODS)
 
 
-def _cost(
-    name: str, make_run: Callable[[float], Release], delta: float, method: str | None
-) -> Callable[[float], float]:
-    """The epsilon of the run that a parameter makes, each evaluated once."""
-    delta = _validate.real("delta", delta, _validate.DELTA)
-    method = _method(method)
-    if not callable(make_run):
-        raise ParameterError(f"{name} must be a function from a parameter to a run, got {_validate.show(make_run)}.")
-    known: dict[float, float] = {}
+@dataclass(frozen=True, kw_only=True)
+class _Search:
+    """For the least x whose run meets the budget; `make_run` gets cheaper as x grows, or as 1/x falls if `inverted`."""
 
-    def cost(parameter: float) -> float:
-        if parameter not in known:
-            run = checked_release(f"what {name} returns", make_run(parameter)) * 1
-            known[parameter] = run.epsilon(delta=delta, method=method)
-        return known[parameter]
+    make_run: Callable[[float], Release]
+    epsilon: float
+    delta: float
+    method: str | None
+    tolerance: float
+    inverted: bool
+    known: dict[float, float] = field(default_factory=dict)
+    troubles: dict[float, NumericalError] = field(default_factory=dict)
 
-    return cost
+    @classmethod
+    def of(
+        cls,
+        make_run: Callable[[float], Release],
+        epsilon: float,
+        delta: float,
+        method: str | None,
+        tolerance: float,
+        *,
+        inverted: bool = False,
+    ) -> _Search:
+        """A search whose arguments are checked."""
+        if not callable(make_run):
+            raise ParameterError(
+                f"make_run must be a function from a parameter to a run, got {_validate.show(make_run)}."
+            )
+        return cls(
+            make_run=make_run,
+            epsilon=_validate.real("epsilon", epsilon, _validate.FINITE_EPSILON),
+            delta=_validate.real("delta", delta, _validate.DELTA),
+            method=_method(method),
+            tolerance=_validate.real("tolerance", tolerance, TOLERANCE),
+            inverted=inverted,
+        )
 
+    def run(self, x: float) -> Run:
+        """The run that x makes."""
+        return checked_release("what make_run returns", self.make_run(1.0 / x if self.inverted else x)) * 1
 
-def _least(cost: Callable[[float], float], budget: float, low: float, high: float, tolerance: float) -> float | None:
-    """The least x in [low, high] with cost(x) <= budget, from above; `low` if that does, None if `high` does not.
+    def cost(self, x: float) -> float:
+        """Epsilon of the run that x makes, computed once; infinite where `method` cannot keep its promise."""
+        if x not in self.known:
+            try:
+                self.known[x] = self.run(x).epsilon(delta=self.delta, method=self.method)
+            except NumericalError as trouble:
+                self.known[x], self.troubles[x] = math.inf, trouble
+        return self.known[x]
 
-    Brackets by galloping from 1 or the nearer end, then by false position on the logarithms, in which the cost of
-    noise is nearly straight, halving whenever an end stays put (the Illinois rule).
-    """
-    x = min(max(1.0, low), high)
-    factor = 4.0
-    while True:
-        if cost(x) <= budget:
-            passing = x
-            if x == low:
-                return low
-            x = max(x / factor, low)
-            if cost(x) > budget:
-                failing = x
-                break
+    def meets(self, x: float) -> bool:
+        """Whether the run that x makes is within the budget."""
+        return self.cost(x) <= self.epsilon
+
+    def guess(self, low: float, high: float) -> tuple[float, float]:
+        """Where the answer may be, and by what factor to look around there."""
+        exact = self.method in (None, "exact")
+        found = None
+        if not self.run(high).infinite_mass:
+            found = parameter_by_orders(
+                lambda x: self.run(min(max(x, low), high)).finite_rdp,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                method="optimal" if exact else str(self.method),
+                start=min(max(START, low), high),
+            )
+        if found is None:
+            return min(max(START, low), high), 4.0
+        # The exact answer is below that of the orders, by a few percent as a rule.
+        return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.1 if exact else 1.0 + 0.9 * self.tolerance
+
+    def least(self, low: float, high: float) -> float | None:
+        """The least x in [low, high] that meets the budget, from above; `low` if that does, None if `high` does not.
+
+        Brackets by galloping from the guess, then by false position on the logarithms, in which the cost of noise is
+        nearly straight, halving whenever an end stays put (the Illinois rule).
+        """
+        x, factor = self.guess(low, high)
+        if self.meets(x):
+            passing, failing = x, x
+            while failing == passing:
+                if passing == low:
+                    return low
+                x = max(passing / factor, low)
+                passing, failing = (x, x) if self.meets(x) else (passing, x)
+                factor **= GALLOP
         else:
-            failing = x
-            if x == high:
-                return None
-            x = min(x * factor, high)
-            if cost(x) <= budget:
-                passing = x
+            passing, failing = x, x
+            while failing == passing:
+                if failing == high:
+                    self.raise_trouble(high)
+                    return None
+                x = min(failing * factor, high)
+                passing, failing = (x, failing) if self.meets(x) else (x, x)
+                factor **= GALLOP
+        weight_low = weight_high = 1.0
+        while passing > failing * (1.0 + self.tolerance):
+            above, below = self.log_excess(failing) * weight_low, self.log_excess(passing) * weight_high
+            share = above / (above - below) if np.isfinite(above) and np.isfinite(below) and above > below else 0.5
+            width = math.log(passing / failing)
+            # a nudge to the passing side, so that a step that is nearly right closes the bracket
+            nudge = 0.3 * self.tolerance / width
+            share = min(max(share + nudge, 0.01), 0.99) if width > 4.0 * self.tolerance else 0.5
+            x = failing * math.exp(share * width)
+            if not failing < x < passing:
                 break
-        factor **= 1.5
-    weight_low = weight_high = 1.0
-    while passing > failing * (1.0 + tolerance):
-        above, below = _log_ratio(cost(failing), budget) * weight_low, _log_ratio(cost(passing), budget) * weight_high
-        share = above / (above - below) if np.isfinite(above) and np.isfinite(below) and above > below else 0.5
-        width = math.log(passing / failing)
-        # a nudge to the passing side, so that a step that is nearly right closes the bracket
-        share = min(max(share + 0.3 * tolerance / width, 0.01), 0.99) if width > 4.0 * tolerance else 0.5
-        x = failing * math.exp(share * width)
-        if not failing < x < passing:
-            break
-        if cost(x) <= budget:
-            passing, weight_high, weight_low = x, 1.0, weight_low / 2.0
-        else:
-            failing, weight_low, weight_high = x, 1.0, weight_high / 2.0
-    return passing
+            if self.meets(x):
+                passing, weight_high, weight_low = x, 1.0, weight_low / 2.0
+            else:
+                failing, weight_low, weight_high = x, 1.0, weight_high / 2.0
+        self.raise_trouble(failing)
+        return passing
 
+    def log_excess(self, x: float) -> float:
+        """log(cost / budget), with zeros and infinities as they come."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.log(self.cost(x)) - np.log(self.epsilon))
 
-def _log_ratio(cost: float, budget: float) -> float:
-    """log(cost / budget), with zeros and infinities as they come."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.log(cost) - np.log(budget))
+    def raise_trouble(self, x: float) -> None:
+        """Refuse an answer that ends where the computation failed rather than the budget: less noise may do."""
+        if x in self.troubles:
+            raise self.troubles[x]

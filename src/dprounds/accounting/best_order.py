@@ -17,7 +17,7 @@ from dprounds.conversions import delta_from_rdp, epsilon_from_rdp, rdp_from_dp
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import log_scale_minimum
 
-__all__ = ["Proof", "RenyiCurve", "delta_by_orders", "epsilon_by_orders", "rounds_by_orders"]
+__all__ = ["Proof", "RenyiCurve", "delta_by_orders", "epsilon_by_orders", "parameter_by_orders", "rounds_by_orders"]
 
 Array = NDArray[np.float64]
 RenyiCurve = Callable[[Array], Array]  # rdp at many orders of (1, inf]
@@ -74,6 +74,50 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
         return -np.nan_to_num(np.maximum(rounds, 0.0), nan=0.0)
 
     return -log_scale_minimum(negative_rounds)[0]
+
+
+# A longer step than this, a factor of 1e9, is one into the dark.
+MOST_LOG_STEP = 20.0
+# Secant steps in log x; rdp is close to a power of the noise or of the rate, so five or six settle.
+MOST_SECANTS = 20
+# Closer than the tolerance of any search that starts from here.
+SETTLED = 1e-9
+
+
+def parameter_by_orders(
+    rdp: Callable[[float], RenyiCurve], *, epsilon: float, delta: float, method: str, start: float
+) -> float | None:
+    """About the x > 0 at which a run of rdp ``rdp(x)``, cheaper as x grows, just meets the budget; None if not found.
+
+    As for rounds, the budget of an order does not depend on x, so no epsilon is computed: at the answer the best
+    order's rdp is its budget. It is a guess for a search that checks.
+    """
+    best_t: float | None = None
+
+    def excess(x: float) -> float:
+        nonlocal best_t
+        curve = rdp(x)
+
+        def log_ratio(t: Array) -> Array:
+            budget = np.asarray(rdp_from_dp(epsilon, order=1.0 + t, delta=delta, method=method))
+            with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
+                return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
+
+        value, best_t = log_scale_minimum(log_ratio, near=best_t)
+        return value
+
+    x, value = start, excess(start)
+    slope = -2.0  # of the rdp of a Gaussian in its noise, on logarithms
+    for _ in range(MOST_SECANTS):
+        step = -value / slope if slope < 0 else math.inf
+        if not abs(step) < MOST_LOG_STEP:
+            return None
+        following = x * math.exp(step)
+        if abs(step) <= SETTLED:
+            return following
+        next_value = excess(following)
+        slope, x, value = (next_value - value) / step, following, next_value
+    return None
 
 
 # The next looser method, where the two can agree to the last digit.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -38,6 +39,9 @@ Array = NDArray[np.float64]
 LEAST_SAMPLED_NOISE = 1e-3
 # With less noise than this a line of the exact accountant takes seconds.
 LEAST_EXACT_NOISE = 0.02
+# Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
+# So few are remembered; more, which would fill the memory, are not.
+MOST_REMEMBERED = 128
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,7 +104,9 @@ class PoissonSampled(Accounted, Mechanism):
         bounds = np.asarray(self.mechanism.rdp(orders))
         sampled = (orders <= self._inner._largest_sampled_order) & (self.sampling_rate < 1)
         if sampled.any() and self._noise >= LEAST_SAMPLED_NOISE:
-            bounds[sampled] = self._sampled_rdp(orders[sampled])
+            few = np.count_nonzero(sampled) <= MOST_REMEMBERED
+            asked = orders[sampled]
+            bounds[sampled] = _remembered_rdp(self, asked.tobytes()) if few else self._sampled_rdp(asked)
         return bounds
 
     def _sampled_rdp(self, orders: Array) -> Array:
@@ -169,3 +175,9 @@ class PoissonSampled(Accounted, Mechanism):
             bound = float(log_mixture(self.sampling_rate, np.array(inner)))
         # the least double, where the loss is positive and too small for doubles: zero means that nothing is released
         return max(bound * (1.0 + RELATIVE_HAIR), 5e-324) if inner > 0 else 0.0
+
+
+@lru_cache(maxsize=256)
+def _remembered_rdp(sampled: PoissonSampled, orders: bytes) -> Array:
+    """Rényi bounds of a sampled mechanism at the orders behind these bytes."""
+    return sampled._sampled_rdp(np.frombuffer(orders))

@@ -67,18 +67,27 @@ DECADE = 5
 # The scale is scanned here first, and beyond only while the minimum is at an end.
 FIRST_SCAN = (-4, 6)
 ENDS = (-12, 15)
+# Where a search that knows its neighbourhood looks first: a factor of four to either side.
+SURROUNDINGS = np.linspace(-1.0, 1.0, 9) * np.log(4.0)
 # Offsets around a parabola's vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
 OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
 # At this relative width of the bracket a smooth minimum is known to the square of it, beyond the last digit.
 NARROW = 1e-8
 
 
-def log_scale_minimum(function: Callable[[Array], Array]) -> tuple[float, float]:
+def log_scale_minimum(function: Callable[[Array], Array], *, near: float | None = None) -> tuple[float, float]:
     """The least value of a vectorised function of x > 0 that was met, and its x.
 
-    A scan of the whole scale, then brackets around the best point that shrink about its parabola's vertex. Any value
-    that it returns is one that `function` took.
+    A scan of the whole scale, or of the surroundings of `near` while the minimum is inside of them, then brackets
+    around the best point that shrink about its parabola's vertex. Any value that it returns is one that `function`
+    took.
     """
+    if near is not None:
+        log_x = np.log(near) + SURROUNDINGS
+        values = function(np.exp(log_x))
+        best = int(np.argmin(values))
+        if 0 < best < log_x.size - 1:
+            return _narrowed(function, log_x, values, best)
     low, high = FIRST_SCAN
     log_x, values = _scan(function, low, high)
     while (best := int(np.argmin(values))) == 0 and low > ENDS[0]:
@@ -87,6 +96,11 @@ def log_scale_minimum(function: Callable[[Array], Array]) -> tuple[float, float]
     while (best := int(np.argmin(values))) == log_x.size - 1 and high < ENDS[1]:
         more, their = _scan(function, high, high + 3)
         high, log_x, values = high + 3, np.append(log_x, more[1:]), np.append(values, their[1:])
+    return _narrowed(function, log_x, values, best)
+
+
+def _narrowed(function: Callable[[Array], Array], log_x: Array, values: Array, best: int) -> tuple[float, float]:
+    """The least value met while the bracket around `best` shrinks, and its x."""
     while 0 < best < log_x.size - 1 and np.isfinite(values[best]):
         left, right = log_x[best - 1], log_x[best + 1]
         if right - left <= NARROW * max(1.0, abs(log_x[best])):

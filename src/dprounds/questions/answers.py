@@ -1,0 +1,78 @@
+"""Answers, a row for each method, in the one form that the command line, the page and saved files share."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from dprounds.questions.wording import Quantity
+
+__all__ = ["Answer", "Answers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What one method answers; `error` says why it has no answer, and then `values` is empty."""
+
+    method: str
+    values: dict[str, float | int | None] = field(default_factory=dict)
+    error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON holds it; infinity, which JSON lacks, as text."""
+        row: dict[str, Any] = {"method": self.method}
+        row |= {name: _finite(value) for name, value in self.values.items()}
+        return row if self.error is None else {**row, "error": self.error}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """A question, what it was asked of, and the answer of each method from the loosest to the tightest.
+
+    Parameters
+    ----------
+    question
+        The word of the command line.
+    inputs
+        What was given, and the sampling rate and rounds that follow from it.
+    quantity
+        What was asked for; `values` of every row that has an answer hold it by this name.
+    answers
+        The rows.
+    sentence
+        The answer in plain words.
+    """
+
+    question: str
+    inputs: dict[str, Any]
+    quantity: Quantity
+    answers: tuple[Answer, ...]
+    sentence: str
+
+    @property
+    def best(self) -> Answer:
+        """The row to go by: the tightest method that answered."""
+        return next(row for row in reversed(self.answers) if row.error is None)
+
+    def value(self, method: str) -> float | int | None:
+        """What `method` answered, or None."""
+        return next((row.values.get(self.quantity.name) for row in self.answers if row.method == method), None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole as JSON holds it."""
+        inputs = {name: _finite(value) for name, value in self.inputs.items()}
+        rows = [row.to_dict() for row in self.answers]
+        return {"question": self.question, "inputs": inputs, "answers": rows, "sentence": self.sentence}
+
+    def to_json(self) -> str:
+        """The whole as JSON text; every number reads back as the same double."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    """`value` as JSON can hold it: infinity as text."""
+    if isinstance(value, tuple):
+        return [_finite(item) for item in value]
+    return "inf" if value == math.inf else value

@@ -1,0 +1,175 @@
+"""What a question is about, in the words of the command line: one kind of round, and how often.
+
+>>> setting = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=60)
+>>> setting.run()
+PoissonSampled(Gaussian(1.1), 0.004266666666666667) * 14062
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+
+from dprounds import _validate
+from dprounds.errors import ParameterError
+from dprounds.mechanisms import (
+    ZCDP,
+    ApproximateDP,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    RdpCurve,
+    Run,
+)
+
+__all__ = ["MECHANISMS", "NOISY_MECHANISMS", "QuestionError", "Setting"]
+
+
+class QuestionError(ParameterError):
+    """A question lacks something, or contradicts itself; its arguments may each be in range."""
+
+
+# What each word makes, and of which arguments.
+MECHANISMS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
+    "gaussian": (Gaussian, ("noise_multiplier",)),
+    "laplace": (Laplace, ("noise_multiplier",)),
+    "discrete-gaussian": (DiscreteGaussian, ("noise_multiplier",)),
+    "randomized-response": (RandomizedResponse, ("step_epsilon",)),
+    "pure-dp": (PureDP, ("step_epsilon",)),
+    "approximate-dp": (ApproximateDP, ("step_epsilon", "step_delta")),
+    "zcdp": (ZCDP, ("rho",)),
+    "rdp-curve": (RdpCurve, ("orders", "rdps")),
+}
+NOISY_MECHANISMS = tuple(word for word, (_, needs) in MECHANISMS.items() if needs == ("noise_multiplier",))
+PARAMETERS = tuple(dict.fromkeys(name for _, needs in MECHANISMS.values() for name in needs))
+
+POSITIVE = _validate.Interval.parse("(0, inf)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One kind of round, and how often, each part optional until a question needs it.
+
+    Parameters
+    ----------
+    mechanism
+        A word of `MECHANISMS`.
+    noise_multiplier
+        Noise of a gaussian, laplace or discrete-gaussian over its sensitivity, in (0, inf).
+    step_epsilon, step_delta
+        The guarantee of one round of randomized-response, pure-dp or approximate-dp.
+    rho
+        That of zcdp.
+    orders, rdps
+        That of rdp-curve.
+    sampling_rate
+        Poisson inclusion probability, in [0, 1]; or else
+    batch_size, dataset_size
+        whose ratio it is.
+    rounds
+        Releases composed; or else
+    epochs
+        the expected number of times that each record is sampled. Only whole rounds count: 60 epochs of 60,000 records
+        in batches of 256 are 14,062 rounds.
+    """
+
+    mechanism: str = "gaussian"
+    noise_multiplier: float | None = None
+    step_epsilon: float | None = None
+    step_delta: float | None = None
+    rho: float | None = None
+    orders: tuple[float, ...] | None = None
+    rdps: tuple[float, ...] | None = None
+    sampling_rate: float | None = None
+    batch_size: int | None = None
+    dataset_size: int | None = None
+    rounds: int | None = None
+    epochs: float | None = None
+
+    def given(self) -> dict[str, object]:
+        """The arguments that were given, and the mechanism."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def refuse(self, *names: str, because: str) -> None:
+        """Raise if any of these was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise QuestionError(f"{name} has no place here: {because}.")
+
+    def bare_mechanism(self) -> Mechanism:
+        """What one round releases of the records that it sees."""
+        word = _validate.choice("mechanism", self.mechanism, tuple(MECHANISMS))
+        make, needs = MECHANISMS[word]
+        self.refuse(
+            *(name for name in PARAMETERS if name not in needs), because=f"a {word} is made of {' and '.join(needs)}"
+        )
+        for name in needs:
+            if getattr(self, name) is None:
+                raise QuestionError(f"{name} is missing: a {word} is made of {' and '.join(needs)}.")
+        return make(*(getattr(self, name) for name in needs))
+
+    def rate(self) -> float | None:
+        """The sampling rate, or None if every round sees every record."""
+        exact = self.exact_rate()
+        return None if exact is None else float(exact)
+
+    def exact_rate(self) -> Fraction | None:
+        """The sampling rate as it was written, free of rounding."""
+        dataset = None if self.dataset_size is None else _validate.count("dataset_size", self.dataset_size, least=1)
+        if self.sampling_rate is not None:
+            self.refuse("batch_size", because="the sampling_rate is given already")
+            return _as_written(_validate.real("sampling_rate", self.sampling_rate, _validate.SAMPLING_RATE))
+        if self.batch_size is None:
+            return None
+        batch = _validate.count("batch_size", self.batch_size, least=1)
+        if dataset is None:
+            raise QuestionError("dataset_size is missing: the sampling rate is batch_size / dataset_size.")
+        if batch > dataset:
+            raise ParameterError(f"batch_size must be at most the dataset_size {dataset}, got {batch}.")
+        return Fraction(batch, dataset)
+
+    def step(self) -> Mechanism:
+        """One round."""
+        rate = self.rate()
+        mechanism = self.bare_mechanism()
+        return mechanism if rate is None else PoissonSampled(mechanism, rate)
+
+    def total_rounds(self) -> int:
+        """How many rounds are meant."""
+        if self.rounds is not None:
+            self.refuse("epochs", because="the rounds are given already")
+            return _validate.count("rounds", self.rounds)
+        if self.epochs is None:
+            raise QuestionError("rounds are missing: give rounds, or epochs with a sampling rate.")
+        epochs = _as_written(_validate.real("epochs", self.epochs, POSITIVE))
+        rate = self.exact_rate()
+        if not rate:
+            raise QuestionError("epochs need a sampling rate: give batch_size and dataset_size, or sampling_rate.")
+        rounds = math.floor(epochs / rate)
+        if rounds < 1:
+            raise ParameterError(f"epochs must make at least one round, got {self.epochs:g} at rate {float(rate):g}.")
+        return rounds
+
+    def run(self) -> Run:
+        """All rounds."""
+        return self.step() * self.total_rounds()
+
+    def with_noise(self, noise_multiplier: float) -> Setting:
+        """The same with this noise."""
+        return replace(self, noise_multiplier=noise_multiplier)
+
+    def with_rate(self, sampling_rate: float) -> Setting:
+        """The same at this sampling rate."""
+        return replace(self, sampling_rate=sampling_rate, batch_size=None)
+
+
+def _as_written(value: float) -> Fraction:
+    """The decimal that a person wrote for this double: 0.1 is a tenth, so that 3 epochs of it are 30 rounds."""
+    return Fraction(repr(value))
