@@ -1,51 +1,39 @@
-"""The title question, for the paper's Gaussian and for an MNIST-size DP-SGD run; the paper's figures as pictures."""
+"""The title question, for the paper's Gaussian and for an MNIST-size DP-SGD run; the pictures; the paper's claims."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
-from dprounds import Gaussian, PoissonSampled, max_rounds, paper, plots
-from dprounds.mechanisms import Release
+from dprounds.cli import main as dprounds
 
-METHODS = ("moments", "balle", "closed-form", "optimal", "exact")
 FIGURES = Path("figures")
 
+COMMANDS = {
+    "The paper's Gaussian: how many rounds?": (
+        f"rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20 --plot {FIGURES}/rounds-gaussian.png"
+    ),
+    "DP-SGD on 60,000 images, batches of 256: how many rounds?": (
+        "rounds --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 "
+        f"--plot {FIGURES}/rounds-dp-sgd.png"
+    ),
+    "The same, trained for 60 epochs: what does it cost?": (
+        "epsilon --delta 1e-5 --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60"
+    ),
+    "The paper, recomputed": f"paper --out {FIGURES}",
+}
 
-def ask(title: str, step: Release, *, epsilon: float, delta: float) -> None:
-    """Print how many rounds each method allows, and the answer in one sentence."""
-    print(f"\n{title}\n  step {step!r}, budget ε = {epsilon:g}, δ = {delta:g}")
-    print(f"  {'method':<12} {'rounds':>10} {'more than the moments accountant':>34}")
-    rounds = {method: max_rounds(step, epsilon=epsilon, delta=delta, method=method) for method in METHODS}
-    for method, allowed in rounds.items():
-        more = allowed - rounds["moments"]
-        gain = f"{more:+,} ({more / rounds['moments']:+.0%})" if more else ""
-        print(f"  {method:<12} {allowed:>10,} {gain:>34}")
-    print(f"  You may train {rounds['exact']:,} rounds, not one more; today's libraries stop at {rounds['balle']:,}.")
 
-
-def main() -> None:
-    print("How many rounds may I train?")
-    ask("The paper's Gaussian", Gaussian(20.0), epsilon=6.0, delta=1e-5)
-    ask("DP-SGD on 60,000 images, batches of 256", PoissonSampled(Gaussian(1.1), 256 / 60_000), epsilon=3.0, delta=1e-5)
-
-    print("\nThe paper's claims, recomputed")
-    for claim in paper.claims():
-        print(
-            f"  {claim.what}\n    paper: {claim.paper}; ours: {claim.ours}; agrees: {'yes' if claim.agrees else 'NO'}"
-        )
-
+def main() -> int:
     FIGURES.mkdir(exist_ok=True)
-    figures = {
-        "figure-1": plots.figure_1(paper.figure_1()),
-        "figure-2": plots.rounds_figure(paper.figure_2()),
-        "figure-3": plots.rounds_figure(paper.figure_3()),
-    }
-    print()
-    for name, figure in figures.items():
-        path = FIGURES / f"{name}.png"
-        figure.savefig(path)
-        print(f"  wrote {path}")
+    for title, command in COMMANDS.items():
+        print(f"\n{title}\n$ dprounds {command}")
+        code = dprounds(shlex.split(command))
+        if code:
+            return code
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -14,6 +14,7 @@ from dprounds import (
     Gaussian,
     InfeasibleError,
     Laplace,
+    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -112,6 +113,26 @@ def test_rate_meets_the_budget_and_a_hair_more_does_not(method: str) -> None:
     rate = max_sampling_rate(run, epsilon=3.0, delta=1e-5, method=method)
     assert (run(rate) * 1).epsilon(delta=1e-5, method=method) <= 3.0
     assert (run(rate * (1 + 1e-6)) * 1).epsilon(delta=1e-5, method=method) > 3.0
+
+
+def test_noise_is_planned_exactly_though_some_noise_on_the_way_has_no_exact_answer() -> None:
+    """With a quarter of the noise the sum along the line cannot be bounded, which must not end the search."""
+
+    def run(noise_multiplier: float) -> Release:
+        return PoissonSampled(Gaussian(noise_multiplier), 256 / 60_000) * 14_062
+
+    with pytest.raises(NumericalError):
+        (run(0.25) * 1).epsilon(delta=1e-5, method="exact")
+    for epsilon in (3.0, 40.0):
+        noise = min_noise_multiplier(run, epsilon=epsilon, delta=1e-5, method="exact")
+        assert (run(noise) * 1).epsilon(delta=1e-5, method="exact") <= epsilon
+        assert (run(noise * (1 - 2e-6)) * 1).epsilon(delta=1e-5, method="exact") > epsilon
+
+
+def test_an_exact_plan_that_ends_where_nothing_is_exact_is_refused() -> None:
+    """A single sampled round has no exact answer at any noise: less noise may do, so no answer is given."""
+    with pytest.raises(NumericalError):
+        min_noise_multiplier(lambda s: PoissonSampled(Gaussian(s), 0.01) * 1, epsilon=1.0, delta=1e-5, method="exact")
 
 
 def test_noise_of_the_moments_accountant_is_its_formula() -> None:

@@ -41,7 +41,7 @@ def rounds(
 ) -> Answers:
     """How many rounds a budget allows, by `method` or by each; a round is that of `setting`, or all of `run`."""
     epsilon, delta = _budget(epsilon, delta)
-    setting.refuse("rounds", "epochs", because="the rounds are what is asked for")
+    setting.refuse("rounds", "epochs", because="it is what is asked for")
     step, inputs = _step(setting, run)
     sampling_rate = setting.rate()
 
@@ -119,7 +119,7 @@ def noise(
 ) -> Answers:
     """The least noise multiplier with which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta)
-    setting.refuse("noise_multiplier", because="the noise is what is asked for")
+    setting.refuse("noise_multiplier", because="it is what is asked for")
     _noisy(setting)
     setting.with_noise(1.0).run()  # everything else is there
 
@@ -155,7 +155,7 @@ def rate(
 ) -> Answers:
     """The greatest sampling rate at which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta)
-    setting.refuse("sampling_rate", "batch_size", because="the rate is what is asked for")
+    setting.refuse("sampling_rate", "batch_size", because="it is what is asked for")
     _noisy(setting)
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
     setting.with_rate(0.5).run()  # everything else is there

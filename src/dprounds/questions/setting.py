@@ -87,9 +87,9 @@ class Setting:
     orders: tuple[float, ...] | None = None
     rdps: tuple[float, ...] | None = None
     sampling_rate: float | None = None
-    batch_size: int | None = None
-    dataset_size: int | None = None
-    rounds: int | None = None
+    batch_size: float | None = None  # whole
+    dataset_size: float | None = None  # whole
+    rounds: float | None = None  # whole
     epochs: float | None = None
 
     def given(self) -> dict[str, object]:

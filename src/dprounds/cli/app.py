@@ -1,0 +1,90 @@
+"""The app: its commands, and how it ends. 0 answered, 1 refused by the library, 2 bad usage."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from dprounds.cli.convert import convert
+from dprounds.cli.delta import delta
+from dprounds.cli.epsilon import epsilon
+from dprounds.cli.noise import noise
+from dprounds.cli.rate import rate
+from dprounds.cli.rounds import rounds
+from dprounds.errors import PrivacyError
+
+__all__ = ["app", "main"]
+
+ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="dprounds",
+    help="How many rounds may I train under this privacy budget? Exact answers, never below the truth.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (rounds, epsilon, delta, noise, rate, convert):
+    app.command()(command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"dprounds {version('dprounds')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Hold the options that are no question's."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of the command that was typed; whatever goes wrong takes one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given, prog_name="dprounds", standalone_mode=False)
+        sys.stdout.flush()
+    except PrivacyError as error:
+        from dprounds.questions import QuestionError
+
+        asked_wrongly = isinstance(error, QuestionError)
+        return _refused(
+            _with_flags(str(error)) if asked_wrongly else str(error), BAD_USAGE if asked_wrongly else REFUSED
+        )
+    except typer.TyperException as error:
+        return _refused(error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _refused("Interrupted.", INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ANSWERED
+    return code if isinstance(code, int) else ANSWERED
+
+
+def _refused(sentence: str, code: int) -> int:
+    print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
+    return code
+
+
+def _with_flags(sentence: str) -> str:
+    """A sentence about arguments as one about flags."""
+    from dataclasses import fields
+
+    from dprounds.questions.setting import Setting
+
+    names = {*(field.name for field in fields(Setting)), "epsilon", "delta", "order", "rdp"}
+    flag = re.compile(r"\b(" + "|".join(sorted(names, key=len, reverse=True)) + r")\b")
+    return flag.sub(lambda match: "--" + match[0].replace("_", "-"), sentence)

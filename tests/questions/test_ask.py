@@ -1,0 +1,140 @@
+"""Each answer is the library's own, digit for digit; the table is ordered; the sentence stays true."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from dprounds import (
+    ZCDP,
+    Gaussian,
+    ParameterError,
+    PoissonSampled,
+    delta_from_rdp,
+    epsilon_from_rdp,
+    max_rounds,
+    max_sampling_rate,
+    min_noise_multiplier,
+    questions,
+    rdp_from_dp,
+)
+from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.questions import QuestionError, Setting
+
+DELTA = 1e-5
+SGD = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000)
+STEP = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+TRAINED = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, rounds=1000)
+
+
+def by_method(found: questions.Answers, name: str) -> dict[str, object]:
+    """A column of the JSON that was printed and read again."""
+    return {row["method"]: row.get(name) for row in json.loads(found.to_json())["answers"]}
+
+
+def test_rounds_are_those_of_max_rounds() -> None:
+    found = questions.rounds(SGD, epsilon=1.0, delta=DELTA)
+    own = {method: max_rounds(STEP, epsilon=1.0, delta=DELTA, method=method) for method in RUN_METHODS}
+    assert by_method(found, "rounds") == own
+    assert by_method(found, "epsilon") == {m: (STEP * n).epsilon(delta=DELTA, method=m) for m, n in own.items()}
+    assert str(f"{own['exact']:,} rounds") in found.sentence
+
+
+def test_epsilon_and_delta_are_those_of_the_run() -> None:
+    run = STEP * 1000
+    found = questions.epsilon(TRAINED, delta=DELTA)
+    assert by_method(found, "epsilon") == {m: run.epsilon(delta=DELTA, method=m) for m in RUN_METHODS}
+    assert by_method(found, "order") == {m: run.guarantee(delta=DELTA, method=m).order for m in RUN_METHODS}
+    found = questions.delta(TRAINED, epsilon=1.0)
+    assert by_method(found, "delta") == {m: run.delta(epsilon=1.0, method=m) for m in RUN_METHODS}
+
+
+@pytest.mark.parametrize("method", ["balle", "exact"])
+def test_noise_and_rate_are_those_of_planning(method: str) -> None:
+    setting = Setting(batch_size=256, dataset_size=60_000, rounds=1000)
+    own = min_noise_multiplier(
+        lambda s: PoissonSampled(Gaussian(s), 256 / 60_000) * 1000, epsilon=1.0, delta=DELTA, method=method
+    )
+    found = questions.noise(setting, epsilon=1.0, delta=DELTA, method=method)
+    assert by_method(found, "noise_multiplier") == {method: own}
+    setting = Setting(noise_multiplier=1.1, dataset_size=60_000, rounds=1000)
+    own = max_sampling_rate(lambda q: PoissonSampled(Gaussian(1.1), q) * 1000, epsilon=1.0, delta=DELTA, method=method)
+    found = questions.rate(setting, epsilon=1.0, delta=DELTA, method=method)
+    assert by_method(found, "sampling_rate") == {method: own}
+    assert by_method(found, "batch_size") == {method: math.floor(own * 60_000)}
+
+
+def test_a_rate_for_so_many_epochs_meets_the_budget() -> None:
+    setting = Setting(noise_multiplier=1.1, dataset_size=60_000, epochs=5)
+    rate = questions.rate(setting, epsilon=1.0, delta=DELTA, method="exact").best.values["sampling_rate"]
+    assert isinstance(rate, float)
+    assert setting.with_rate(rate).run().epsilon(delta=DELTA) <= 1.0
+    assert setting.with_rate(rate * 1.01).run().epsilon(delta=DELTA) > 1.0
+
+
+def test_conversions_are_the_librarys() -> None:
+    methods = ("moments", "balle", "closed-form", "optimal")
+    found = questions.convert(order=8.0, rdp=0.5, delta=DELTA)
+    assert by_method(found, "epsilon") == {m: epsilon_from_rdp(0.5, order=8.0, delta=DELTA, method=m) for m in methods}
+    found = questions.convert(order=8.0, rdp=0.5, epsilon=1.0)
+    assert by_method(found, "delta") == {m: delta_from_rdp(0.5, order=8.0, epsilon=1.0, method=m) for m in methods}
+    found = questions.convert(order=8.0, epsilon=1.0, delta=DELTA)
+    assert by_method(found, "rdp") == {m: rdp_from_dp(1.0, order=8.0, delta=DELTA, method=m) for m in methods}
+
+
+def test_changes_are_differences_from_the_other_methods() -> None:
+    rows = {row.method: row.values for row in questions.rounds(SGD, epsilon=1.0, delta=DELTA).answers}
+    for method, values in rows.items():
+        for base in {"moments", "balle"} - {method}:
+            difference = int(values["rounds"] or 0) - int(rows[base]["rounds"] or 0)
+            assert values[f"change_from_{base}"] == difference
+
+
+def test_infinity_is_text_in_json() -> None:
+    hopeless = Setting(mechanism="approximate-dp", step_epsilon=0.1, step_delta=1e-3, rounds=5)
+    found = questions.epsilon(hopeless, delta=DELTA)
+    assert set(by_method(found, "epsilon").values()) == {"inf"}
+    assert "No ε is proven" in found.sentence
+
+
+def test_a_method_without_an_answer_says_why_in_its_row() -> None:
+    found = questions.rounds(Setting(mechanism="zcdp", rho=0.01), epsilon=1.0, delta=DELTA)
+    errors = {method: error for method, error in by_method(found, "error").items() if error}
+    assert list(errors) == ["exact"]
+    assert found.best.method == "optimal"
+    assert found.best.values["rounds"] == max_rounds(ZCDP(0.01), epsilon=1.0, delta=DELTA)
+    assert "by the optimal bound" in found.sentence
+
+
+def test_one_round_may_be_a_whole_run_beside_what_is_spent() -> None:
+    step, spent = Gaussian(20.0) * 2 + Gaussian(30.0), Gaussian(10.0) * 5
+    found = questions.rounds(Setting(), epsilon=3.0, delta=DELTA, method="exact", run=step, spent=spent)
+    assert found.best.values["rounds"] == max_rounds(step, epsilon=3.0, delta=DELTA, method="exact", spent=spent)
+    assert found.inputs["spent"] == repr(spent)
+
+
+def test_a_question_that_lacks_something_says_what() -> None:
+    with pytest.raises(QuestionError, match="epsilon is missing"):
+        questions.rounds(SGD, epsilon=None, delta=DELTA)
+    with pytest.raises(QuestionError, match="rounds has no place here"):
+        questions.rounds(TRAINED, epsilon=1.0, delta=DELTA)
+    with pytest.raises(QuestionError, match="noise_multiplier has no place here"):
+        questions.noise(TRAINED, epsilon=1.0, delta=DELTA)
+    with pytest.raises(QuestionError, match="batch_size has no place here"):
+        questions.rate(TRAINED, epsilon=1.0, delta=DELTA)
+    with pytest.raises(QuestionError, match="noise_multiplier has no place here: the run is given"):
+        questions.epsilon(SGD, delta=DELTA, run=STEP * 2)
+    with pytest.raises(QuestionError, match="Two of rdp, epsilon and delta"):
+        questions.convert(order=8.0, rdp=0.5)
+    with pytest.raises(QuestionError, match="mechanism must be one of gaussian, laplace, discrete-gaussian here"):
+        questions.noise(Setting(mechanism="zcdp", rho=1.0, rounds=3), epsilon=1.0, delta=DELTA)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf, "1", None])
+def test_a_budget_that_is_none_is_refused(bad: float) -> None:
+    with pytest.raises(ParameterError, match="epsilon"):
+        questions.rounds(SGD, epsilon=bad, delta=DELTA)
+    with pytest.raises(ParameterError, match="delta"):
+        questions.rounds(SGD, epsilon=1.0, delta=bad)

@@ -1,0 +1,101 @@
+"""A setting makes the run that its words say, or says what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dprounds import (
+    ZCDP,
+    ApproximateDP,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    ParameterError,
+    PoissonSampled,
+    PureDP,
+    RandomizedResponse,
+    RdpCurve,
+)
+from dprounds.questions import MECHANISMS, QuestionError, Setting
+
+MNIST: dict[str, Any] = {"batch_size": 256, "dataset_size": 60_000}
+
+
+def test_batch_dataset_and_epochs_make_rate_and_rounds() -> None:
+    setting = Setting(noise_multiplier=1.1, epochs=60, **MNIST)
+    assert setting.run() == PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062
+
+
+@pytest.mark.parametrize(
+    ("words", "mechanism"),
+    [
+        ({"mechanism": "gaussian", "noise_multiplier": 2.0}, Gaussian(2.0)),
+        ({"mechanism": "laplace", "noise_multiplier": 2.0}, Laplace(2.0)),
+        ({"mechanism": "discrete-gaussian", "noise_multiplier": 2.0}, DiscreteGaussian(2.0)),
+        ({"mechanism": "randomized-response", "step_epsilon": 0.5}, RandomizedResponse(0.5)),
+        ({"mechanism": "pure-dp", "step_epsilon": 0.5}, PureDP(0.5)),
+        ({"mechanism": "approximate-dp", "step_epsilon": 0.5, "step_delta": 1e-6}, ApproximateDP(0.5, 1e-6)),
+        ({"mechanism": "zcdp", "rho": 0.1}, ZCDP(0.1)),
+        ({"mechanism": "rdp-curve", "orders": (2.0, 4.0), "rdps": (0.1, 0.3)}, RdpCurve((2.0, 4.0), (0.1, 0.3))),
+    ],
+)
+def test_every_word_makes_its_mechanism(words: dict[str, object], mechanism: object) -> None:
+    assert Setting(**words).step() == mechanism  # type: ignore[arg-type]  # the words are of several types
+
+
+def test_all_words_are_tried() -> None:
+    assert set(MECHANISMS) == {
+        *("gaussian", "laplace", "discrete-gaussian", "randomized-response"),
+        *("pure-dp", "approximate-dp", "zcdp", "rdp-curve"),
+    }
+
+
+@given(epochs=st.integers(1, 10_000), tenths=st.integers(1, 10))
+def test_whole_epochs_at_a_decimal_rate_lose_no_round_to_binary(epochs: int, tenths: int) -> None:
+    setting = Setting(noise_multiplier=1.0, sampling_rate=tenths / 10, epochs=epochs)
+    assert setting.total_rounds() == epochs * 10 // tenths
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({}, "noise_multiplier is missing"),
+        ({"noise_multiplier": 1.0, "rho": 1.0}, "rho has no place here: a gaussian is made of noise_multiplier"),
+        ({"mechanism": "zcdp", "noise_multiplier": 1.0}, "noise_multiplier has no place here"),
+        ({"noise_multiplier": 1.0, "batch_size": 10}, "dataset_size is missing"),
+        ({"noise_multiplier": 1.0, "sampling_rate": 0.1, **MNIST}, "batch_size has no place here"),
+        ({"noise_multiplier": 1.0}, "rounds are missing"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "epochs": 1}, "epochs has no place here"),
+        ({"noise_multiplier": 1.0, "epochs": 1}, "epochs need a sampling rate"),
+        ({"noise_multiplier": 1.0, "epochs": 1, "sampling_rate": 0.0}, "epochs need a sampling rate"),
+    ],
+)
+def test_missing_and_conflicting_words_get_a_sentence(words: dict[str, object], says: str) -> None:
+    with pytest.raises(QuestionError, match=says):
+        Setting(**words).run()  # type: ignore[arg-type]  # the words are of several types
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"noise_multiplier": math.nan, "rounds": 1}, "noise_multiplier must be in"),
+        ({"noise_multiplier": 1.0, "rounds": 1.5}, "rounds must be an integer"),
+        ({"noise_multiplier": 1.0, "rounds": -1}, "rounds must be an integer"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "batch_size": 0, "dataset_size": 9}, "batch_size must be an integer"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "batch_size": 10, "dataset_size": 9}, "at most the dataset_size 9"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "sampling_rate": 256}, "a probability, not a batch size"),
+        ({"noise_multiplier": 1.0, "epochs": math.nan, **MNIST}, r"epochs must be in \(0, inf\)"),
+        ({"noise_multiplier": 1.0, "epochs": 1e-9, **MNIST}, "at least one round"),
+        ({"mechanism": "gausian", "rounds": 1}, "mechanism must be one of"),
+        ({"mechanism": 3, "rounds": 1}, "mechanism must be one of"),
+        ({"noise_multiplier": "1", "rounds": 1}, "noise_multiplier must be"),
+    ],
+)
+def test_words_out_of_range_get_the_librarys_sentence(words: dict[str, object], says: str) -> None:
+    with pytest.raises(ParameterError, match=says):
+        Setting(**words).run()  # type: ignore[arg-type]  # the words are of several types
