@@ -124,7 +124,7 @@ def test_the_table_has_a_row_a_method_and_one_sentence(dprounds: Any) -> None:
     assert (code, err) == (0, "")
     rows = {words[0]: words[1:] for words in (line.split() for line in out.splitlines()) if words}
     assert [rows[method][0] for method in RUN_METHODS] == ["501", "603", "603", "603", "685"]
-    assert "+184 (+36.7 %)" in out
+    assert "+184 (+37 %)" in out
     assert "You may train 685 rounds within ε = 6 at δ = 1e-05, not one more;" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 

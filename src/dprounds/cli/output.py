@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,10 @@ __all__ = ["opened", "show", "table"]
 # What the columns beside the answer are called for people, and whether a reader wants them rounded up.
 BESIDE = {"epochs": ("epochs", False), "batch_size": ("batch size", False), "order": ("order", True)}
 SPENT = {"epsilon": ("ε spent", True)}
+# Below this a change in percent with one decimal reads as none.
+LEAST_PERCENT = 0.05
+# The questions whose answer is a plan, of which one wants to know what it spends.
+PLANS = ("rounds", "noise", "rate")
 
 
 def opened(path: Path | None) -> Run | None:
@@ -57,12 +62,12 @@ def table(found: Answers) -> Table:
     from rich.table import Table
 
     quantity = found.quantity
-    beside = {**BESIDE, **({} if quantity.name == "epsilon" or found.question == "convert" else SPENT)}
+    beside = BESIDE | (SPENT if found.question in PLANS else {})
     columns = [name for name in beside if any(row.values.get(name) is not None for row in found.answers)]
     compared = [
         base for base in ("moments", "balle") if any(f"change_from_{base}" in row.values for row in found.answers)
     ]
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     drawn.add_column("method")
     drawn.add_column(quantity.title, justify="right")
     for base in compared:
@@ -93,7 +98,9 @@ def _gain(row: Answer, base: str, quantity: Quantity) -> str:
     if change == 0:
         return "same"
     theirs = ours - change
-    percent = f"{100.0 * change / theirs:+.1f} %" if theirs and abs(change) < float("inf") else ""
-    if percent in ("+0.0 %", "-0.0 %"):
-        percent = f"{percent[0]}<0.1 %"
-    return f"{change:+,} ({percent})" if isinstance(change, int) and percent else percent or f"{change:+g}"
+    if not theirs or math.isinf(change):
+        return f"{change:+,g}"
+    percent = 100.0 * change / theirs
+    if isinstance(change, int):
+        return f"{change:+,} ({percent:+.0f} %)"
+    return f"{percent:+.1f} %" if abs(percent) >= LEAST_PERCENT else f"{percent:+.0e} %"

@@ -1,0 +1,66 @@
+"""``dprounds sweep``: one question of every setting of a grid."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["sweep"]
+
+INTERRUPTED = 130
+
+
+def sweep(
+    grid: Annotated[Path, typer.Argument(metavar="GRID", help="A TOML file: question, methods, and [grid].")],
+    *,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FILE", help="The table: .csv or .parquet by its ending.")
+    ],
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Processes; as many as the machine has cores by default.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers answer instead, as tcp://HOST:8786."),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew, and replace what FILE or FILE.partial holds.")
+    ] = False,
+) -> None:
+    """Ask one question of every setting of a grid, by every method, into a table.
+
+    A sweep that was stopped goes on where it was: run the same command again. A row that has no answer says why in its
+    column error.
+
+    Example: dprounds sweep grid.toml --out rounds.csv
+    """
+    from dprounds.sweep import grid_from_file, run_sweep
+
+    asked = grid_from_file(grid)
+    try:
+        with _bar(len(asked)) as progress:
+            done = run_sweep(asked, out, workers=workers, scheduler=scheduler, restart=restart, progress=progress)
+    except KeyboardInterrupt:
+        print("stopped; run the same command to go on", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    print(done.sentence)
+
+
+@contextmanager
+def _bar(rows: int) -> Iterator[Callable[[int], None]]:
+    """A function that shows how many rows are done, on a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), "rows,", TimeRemainingColumn(), "left")
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=rows)
+        yield lambda done: bar.update(task, completed=done)
