@@ -302,8 +302,8 @@ class _Search:
     def least(self, low: float, high: float) -> float | None:
         """The least x in [low, high] that meets the budget, from above; `low` if that does, None if `high` does not.
 
-        Brackets by galloping from the guess, then by false position on the logarithms, in which the cost of noise is
-        nearly straight, halving whenever an end stays put (the Illinois rule).
+        Brackets by galloping from the guess, then takes secants on the logarithms, in which the cost of noise is nearly
+        straight, while they stay inside of the bracket.
         """
         x, factor = self.guess(low, high)
         if self.meets(x):
@@ -323,28 +323,33 @@ class _Search:
                 x = min(failing * factor, high)
                 passing, failing = (x, failing) if self.meets(x) else (x, x)
                 factor **= GALLOP
-        weight_low = weight_high = 1.0
+        older, newer = failing, passing
+        turns = 0
         while passing > failing * (1.0 + self.tolerance):
-            above, below = self.log_excess(failing) * weight_low, self.log_excess(passing) * weight_high
-            share = above / (above - below) if np.isfinite(above) and np.isfinite(below) and above > below else 0.5
-            width = math.log(passing / failing)
-            # a nudge to the passing side, so that a step that is nearly right closes the bracket
-            nudge = 0.3 * self.tolerance / width
-            share = min(max(share + nudge, 0.01), 0.99) if width > 4.0 * self.tolerance else 0.5
-            x = failing * math.exp(share * width)
+            root = self.crossing(older, newer)
+            if not failing < root < passing:
+                root = self.crossing(failing, passing)
+            if passing < root * (1.0 + 0.5 * self.tolerance):  # the answer, if the other side of the root is seen too
+                x = passing / (1.0 + 0.9 * self.tolerance)
+            elif root < failing * (1.0 + 0.5 * self.tolerance):
+                x = failing * (1.0 + 0.9 * self.tolerance)
+            else:  # a nudge to the passing side, so that a step that is nearly right is an answer
+                x = root * (1.0 + 0.3 * self.tolerance)
+            turns += 1
+            if not failing < x < passing or turns % 6 == 0:  # a bisection now and then, whatever the secants do
+                x = math.sqrt(failing) * math.sqrt(passing)
             if not failing < x < passing:
                 break
-            if self.meets(x):
-                passing, weight_high, weight_low = x, 1.0, weight_low / 2.0
-            else:
-                failing, weight_low, weight_high = x, 1.0, weight_high / 2.0
+            older, newer = newer, x
+            passing, failing = (x, failing) if self.meets(x) else (passing, x)
         self.raise_trouble(failing)
         return passing
 
-    def log_excess(self, x: float) -> float:
-        """log(cost / budget), with zeros and infinities as they come."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return float(np.log(self.cost(x)) - np.log(self.epsilon))
+    def crossing(self, x: float, y: float) -> float:
+        """Where the line through two costs, on logarithms, meets the budget; NaN where it does not."""
+        with np.errstate(all="ignore"):  # zeros and infinities end as NaN
+            above, below = (np.log(self.cost(point)) - np.log(self.epsilon) for point in (x, y))
+            return float(x * np.exp(above / (above - below) * np.log(y / x)))
 
     def raise_trouble(self, x: float) -> None:
         """Refuse an answer that ends where the computation failed rather than the budget: less noise may do."""
