@@ -101,6 +101,10 @@ class Line:
     fewest_rounds: float = 1.0
     variance: float = 0.0
 
+    def __post_init__(self) -> None:
+        if not self.variance >= 0:  # no Gaussian has it, and every bound below takes it for one
+            raise NumericalError(f"A variance of {self.variance:g} smooths nothing.")
+
     def __mul__(self, rounds: float) -> Line:
         """The line of this many rounds."""
         return replace(

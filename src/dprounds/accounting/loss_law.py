@@ -30,6 +30,8 @@ SIDE_WIDTHS = np.array([1.0, 2.0, 4.0, 7.5, 12.0])
 # may exceed delta by exp(7), which costs three digits of sixteen, if that saves a third of the nodes.
 LARGEST_LOSS = 7.0
 WORTH_MOVING = 1.5
+# A virtual Gaussian of more variance than this blurs epsilon by ten, and nothing is left to see from below.
+LARGEST_VARIANCE = 100.0
 # The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
 STOPS = 4.0 * 1.2 ** np.arange(31)
 # K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
@@ -119,9 +121,11 @@ def line_near(law: LossLaw, saddle: Saddle, *, epsilon: float, log_delta: float)
     if not enough.size:
         if not law.smoothed:
             raise NumericalError("The moment function does not fall fast enough along the line for an exact sum.")
-        if not last > 2.0 * t:
+        if not last * last > 2.0 * t * (t + 1.0):  # else the Gaussian grows along the line at first
             raise NumericalError(f"{law.most_nodes} nodes do not reach beyond the real part {t:g} of the line.")
         variance = 2.0 * float(exponent[number]) / (last * last - t * (t + 1.0))
+        if not variance <= LARGEST_VARIANCE:
+            raise NumericalError("The moment function does not fall fast enough along the line for an exact sum.")
 
     count = int(stops[number]) + 1
     s: Array = step * np.arange(count, dtype=np.float64)
