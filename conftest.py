@@ -36,9 +36,10 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
         yield command, shown.strip() + "\n" if shown.strip() else ""
 
 
-source = Sybil(parsers=[DocTestParser(optionflags=flags)], patterns=["src/**/*.py"])
+# A star is one level, and two are no more than one.
+source = Sybil(parsers=[DocTestParser(optionflags=flags)], patterns=["src/dprounds/*.py", "src/dprounds/*/*.py"])
 prose = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=flags), CodeBlockParser("console", console)],
-    patterns=["README.md", "docs/**/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
 )
 pytest_collect_file = (source + prose).pytest()

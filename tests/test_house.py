@@ -29,6 +29,7 @@ FLOORS = [
     "web",
 ]
 ROOF = ["cli", "integrations"]
+DOOR = "__main__"  # opens the command line
 
 
 def room_of(path: Path) -> str:
@@ -49,6 +50,8 @@ def imported_rooms(path: Path) -> set[str]:
 
 
 def allowed(room: str) -> set[str]:
+    if room == DOOR:
+        return {"cli"}
     if room in GROUND:
         return set(GROUND[: GROUND.index(room)])
     if room in ROOF:
@@ -65,7 +68,7 @@ def test_a_room_imports_only_from_rooms_before_it(path: Path) -> None:
 
 
 def test_every_file_is_in_a_known_room() -> None:
-    assert {room_of(path) for path in FILES} <= {*GROUND, *FLOORS, *ROOF}
+    assert {room_of(path) for path in FILES} <= {*GROUND, *FLOORS, *ROOF, DOOR}
 
 
 def test_the_walk_sees_a_trespass(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,14 @@ class Figure1Curve:
     delta: Array
     optimal: Array
     theorem_4: Array
+
+    def to_rows(self) -> list[dict[str, float | str]]:
+        """A row for every delta and method, with the rdp that it allows."""
+        return [
+            {"order": self.order, "epsilon": self.epsilon, "delta": float(delta), "method": method, "rdp": float(rdp)}
+            for method, rdps in (("optimal", self.optimal), ("closed-form", self.theorem_4))
+            for delta, rdp in zip(self.delta, rdps, strict=True)
+        ]
 
 
 def figure_1(
@@ -240,21 +248,56 @@ class RoundsCurves:
     noise_multiplier: float
     sampling_rate: float | None = None
 
+    def without_exact(self) -> RoundsCurves:
+        """The curves that the paper draws."""
+        return replace(self, epsilon={name: values for name, values in self.epsilon.items() if name != "exact"})
+
+    def to_rows(self) -> list[dict[str, float | int | str]]:
+        """A row for every number of rounds and method; with sampling, the epochs too."""
+        setting: dict[str, float] = {"noise_multiplier": self.noise_multiplier, "delta": self.delta}
+        if self.sampling_rate is not None:
+            setting["sampling_rate"] = self.sampling_rate
+        return [
+            {
+                **setting,
+                "rounds": int(rounds),
+                **({} if self.sampling_rate is None else {"epochs": float(rounds * self.sampling_rate)}),
+                "method": method,
+                "epsilon": float(epsilon),
+            }
+            for method, epsilons in self.epsilon.items()
+            for rounds, epsilon in zip(self.rounds, epsilons, strict=True)
+        ]
+
 
 def figure_2(
-    *, noise_multiplier: float = 20.0, delta: float = 1e-5, last: int = 1000, points: int = 100
+    *,
+    noise_multiplier: float = 20.0,
+    delta: float = 1e-5,
+    last: int = 1000,
+    points: int = 100,
+    exact: bool = False,
+    progress: Callable[[], None] | None = None,
 ) -> RoundsCurves:
-    """ε over T for T-fold Gaussian composition: the moments accountant, Lemma 2, and the optimum it bounds."""
+    """ε over T for T-fold Gaussian composition: the moments accountant, Lemma 2, and the optimum it bounds.
+
+    With `exact` also the truth, which the paper lacks. `progress` is called after each of the `points`.
+    """
+    last = _validate.count("last", last, least=1)
+    points = _validate.count("points", points, least=1)
     rounds = np.unique(np.linspace(1, last, points).round())
     step = Gaussian(noise_multiplier)
     rho = 0.5 / noise_multiplier**2
+    methods: dict[str, Callable[[float], float]] = {
+        "moments accountant": lambda n: moments_epsilon(rho=rho, rounds=n, delta=delta),
+        "Lemma 2": lambda n: lemma_2(rho=rho, rounds=n, delta=delta),
+        "optimal": lambda n: (step * int(n)).epsilon(delta=delta, method="optimal"),
+    }
+    if exact:
+        methods["exact"] = lambda n: (step * int(n)).epsilon(delta=delta, method="exact")
     return RoundsCurves(
         rounds=rounds,
-        epsilon={
-            "moments accountant": np.array([moments_epsilon(rho=rho, rounds=n, delta=delta) for n in rounds]),
-            "Lemma 2": np.array([lemma_2(rho=rho, rounds=n, delta=delta) for n in rounds]),
-            "optimal": np.array([(step * int(n)).epsilon(delta=delta, method="optimal") for n in rounds]),
-        },
+        epsilon=_at_every(rounds, methods, progress),
         delta=delta,
         noise_multiplier=noise_multiplier,
     )
@@ -267,10 +310,13 @@ def figure_3(
     delta: float = 1e-5,
     epochs: float = 500.0,
     points: int = 60,
+    exact: bool = False,
+    progress: Callable[[], None] | None = None,
 ) -> RoundsCurves:
     """ε over rounds for noisy SGD: as the paper draws it, by the approximation, and by the true moment function.
 
-    An epoch is 1/q rounds.
+    An epoch is 1/q rounds. With `exact` also the truth, which the paper lacks. `progress` is called after each of the
+    `points`.
     """
     approximation = sampled_approximation(sampling_rate=sampling_rate, noise_multiplier=noise_multiplier)
     if not approximation.rate_is_small:
@@ -278,24 +324,37 @@ def figure_3(
             f"sampling_rate must be below 1/(16 noise_multiplier) = {1.0 / (16.0 * noise_multiplier):.6g} for the "
             f"approximation behind Figure 3, got {sampling_rate:g}."
         )
+    points = _validate.count("points", points, least=1)
     rounds = np.linspace(0.0, epochs / sampling_rate, points + 1)[1:].round()
     step = PoissonSampled(Gaussian(noise_multiplier), sampling_rate)
     rho = approximation.rho
+    methods: dict[str, Callable[[float], float]] = {
+        "moments accountant, approximated": lambda n: moments_epsilon(rho=rho, rounds=n, delta=delta),
+        "Lemma 2, approximated": lambda n: lemma_2(rho=rho, rounds=n, delta=delta),
+        "optimal, true moment function": lambda n: (step * int(n)).epsilon(delta=delta, method="optimal"),
+    }
+    if exact:
+        methods["exact"] = lambda n: (step * int(n)).epsilon(delta=delta, method="exact")
     return RoundsCurves(
         rounds=rounds,
-        epsilon={
-            "moments accountant, approximated": np.array(
-                [moments_epsilon(rho=rho, rounds=n, delta=delta) for n in rounds]
-            ),
-            "Lemma 2, approximated": np.array([lemma_2(rho=rho, rounds=n, delta=delta) for n in rounds]),
-            "optimal, true moment function": np.array(
-                [(step * int(n)).epsilon(delta=delta, method="optimal") for n in rounds]
-            ),
-        },
+        epsilon=_at_every(rounds, methods, progress),
         delta=delta,
         noise_multiplier=noise_multiplier,
         sampling_rate=sampling_rate,
     )
+
+
+def _at_every(
+    rounds: Array, methods: dict[str, Callable[[float], float]], progress: Callable[[], None] | None
+) -> dict[str, Array]:
+    """What each method says at each number of rounds, point by point, so that progress is even."""
+    epsilon = {name: np.empty(rounds.size) for name in methods}
+    for i, n in enumerate(rounds.tolist()):
+        for name, method in methods.items():
+            epsilon[name][i] = method(n)
+        if progress is not None:
+            progress()
+    return epsilon
 
 
 @dataclass(frozen=True, kw_only=True)

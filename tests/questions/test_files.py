@@ -50,6 +50,7 @@ def test_toml_and_json_describe_the_same_run(tmp_path: Path) -> None:
         ("nested.toml", b"[[part]]\nnoise_multiplier = [[1]]\nrounds = 1", "part 1: noise_multiplier must be"),
         ("date.toml", b"[[part]]\nnoise_multiplier = 1979-05-27\nrounds = 1", "part 1: noise_multiplier must be"),
         ("deep.toml", b"a = " + b"[" * 100_000, "not TOML"),
+        ("digits.toml", b"[[part]]\nrounds = " + b"9" * 5000, "not TOML"),
         ("large.toml", b"#" * (5 * 1024 * 1024), "larger than 4 MiB"),
     ],
 )

@@ -22,12 +22,14 @@ __all__ = ["false_negative_rates"]
 
 Array = NDArray[np.float64]
 
-# The supremum is sought on a grid and then on finer ones around its best point, each with a quarter of the width: in
-# the end 1e-6 of epsilon, whose square is what is lost. Any epsilon gives a valid rate, so this is loose, never wrong.
-FIRST_GRID = 60
+# The profile is computed on this grid, then where its logarithm, straight between the points, tells that each rate is
+# bounded best, and again. Any epsilon gives a valid rate, so a place that is not the best is loose, never wrong.
+GRID = 100
+PASSES = 3
 LEAST_EPSILON = 1e-3
 FINER_GRID = 9
 REFINEMENTS = 8
+TINY = 1e-300  # stands for a delta of nothing on the scale of logarithms
 # Beyond this epsilon the second term is below e^-50, and the first positive only for a rate below that.
 LARGEST_EPSILON = 50.0
 
@@ -45,19 +47,24 @@ def false_negative_rates(profile: Callable[[Array], Array], rates: Array) -> Arr
     """
     # At a positive rate the first term needs epsilon < log(1/rate), and the second gains nothing from a larger one.
     reach = min(1.0 - np.log(max(float(rates.min(initial=1.0)), 1e-300)), LARGEST_EPSILON)
-    grid = np.append(0.0, np.geomspace(LEAST_EPSILON, reach, FIRST_GRID - 1))
-    bounds = _bounds(grid, profile(grid), rates[:, None])
-    best = bounds.argmax(axis=1)
-    value = bounds[np.arange(rates.size), best]
-    low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, grid.size - 1)]
-    for _ in range(REFINEMENTS):
-        finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, FINER_GRID)
-        bounds = _bounds(finer, profile(finer.ravel()).reshape(finer.shape), rates[:, None])
+    grid = np.append(0.0, np.geomspace(LEAST_EPSILON, reach, GRID - 1))
+    deltas = profile(grid)
+    rows = np.arange(rates.size)
+    for _ in range(PASSES):
+        bounds = _bounds(grid, deltas, rates[:, None])
         best = bounds.argmax(axis=1)
-        rows = np.arange(rates.size)
-        value = np.maximum(value, bounds[rows, best])
-        low, high = finer[rows, np.maximum(best - 1, 0)], finer[rows, np.minimum(best + 1, FINER_GRID - 1)]
-    return np.asarray(np.clip(value, 0.0, 1.0 - rates))
+        low, high = grid[np.maximum(best - 1, 0)], grid[np.minimum(best + 1, grid.size - 1)]
+        for _ in range(REFINEMENTS):
+            finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, FINER_GRID)
+            between = np.exp(np.interp(finer, grid, np.log(np.maximum(deltas, TINY))))
+            best = _bounds(finer, between, rates[:, None]).argmax(axis=1)
+            where = finer[rows, best]
+            low, high = finer[rows, np.maximum(best - 1, 0)], finer[rows, np.minimum(best + 1, FINER_GRID - 1)]
+        new = np.setdiff1d(where, grid)
+        order = np.argsort(np.append(grid, new))
+        grid, deltas = np.append(grid, new)[order], np.append(deltas, profile(new))[order]
+    bounds = _bounds(grid, deltas, rates[:, None])
+    return np.asarray(np.clip(bounds.max(axis=1), 0.0, 1.0 - rates))
 
 
 def _bounds(epsilon: Array, delta: Array, rate: Array) -> Array:

@@ -14,8 +14,11 @@ from dprounds.cli.convert import convert
 from dprounds.cli.delta import delta
 from dprounds.cli.epsilon import epsilon
 from dprounds.cli.noise import noise
+from dprounds.cli.paper import paper
 from dprounds.cli.rate import rate
 from dprounds.cli.rounds import rounds
+from dprounds.cli.serve import serve
+from dprounds.cli.sweep import sweep
 from dprounds.errors import PrivacyError
 
 __all__ = ["app", "main"]
@@ -29,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (rounds, epsilon, delta, noise, rate, convert):
+for command in (rounds, epsilon, delta, noise, rate, convert, sweep, paper, serve):
     app.command()(command)
 
 

@@ -22,6 +22,8 @@ BESIDE = {"epochs": ("epochs", False), "batch_size": ("batch size", False), "ord
 SPENT = {"epsilon": ("ε spent", True)}
 # Below this a change in percent with one decimal reads as none.
 LEAST_PERCENT = 0.05
+# And below this it is the rounding of two searches.
+NO_PERCENT = 1e-9
 # The questions whose answer is a plan, of which one wants to know what it spends.
 PLANS = ("rounds", "noise", "rate")
 
@@ -101,6 +103,8 @@ def _gain(row: Answer, base: str, quantity: Quantity) -> str:
     if not theirs or math.isinf(change):
         return f"{change:+,g}"
     percent = 100.0 * change / theirs
+    if abs(percent) < NO_PERCENT:
+        return "same"
     if isinstance(change, int):
         return f"{change:+,} ({percent:+.0f} %)"
     return f"{percent:+.1f} %" if abs(percent) >= LEAST_PERCENT else f"{percent:+.0e} %"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,8 @@ __all__ = ["paper"]
 
 ENDINGS = ("png", "svg")
 FIGURE_2_POINTS, FIGURE_3_POINTS = 100, 60
+# the points, and as one step each Figure 1, the claims and the drawing
+STEPS = FIGURE_2_POINTS + FIGURE_3_POINTS + 3
 
 
 def paper(
@@ -30,19 +33,19 @@ def paper(
     """
     from rich.console import Console
 
-    from dprounds import plots
     from dprounds import paper as recomputed
+    from dprounds import plots
 
     directory = _made(out)
     console = Console(highlight=False)
-    with _bar(3 + FIGURE_2_POINTS + FIGURE_3_POINTS) as advance:
+    with _bar(STEPS) as advance:
         figure_1 = recomputed.figure_1()
         advance()
         figure_2 = recomputed.figure_2(points=FIGURE_2_POINTS, exact=True, progress=advance)
         figure_3 = recomputed.figure_3(points=FIGURE_3_POINTS, exact=True, progress=advance)
         claims = recomputed.claims()
         advance()
-        rows = {
+        rows: dict[str, Sequence[Mapping[str, object]]] = {
             "figure-1": [row for curve in figure_1 for row in curve.to_rows()],
             "figure-2": figure_2.to_rows(),
             "figure-3": figure_3.to_rows(),
@@ -75,30 +78,23 @@ def _made(directory: Path) -> Path:
     return directory
 
 
-class _bar:
-    """A progress bar on stderr, for a person who waits at a terminal."""
+@contextmanager
+def _bar(steps: int) -> Iterator[Callable[[], None]]:
+    """A step of a progress bar on stderr, for a person who waits at a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(self, steps: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self.progress = Progress(console=console, transient=True, disable=not console.is_terminal)
-        self.task = self.progress.add_task("Recomputing the paper", total=steps)
-
-    def __enter__(self) -> Callable[[], None]:
-        self.progress.start()
-        return lambda: self.progress.advance(self.task)
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Recomputing the paper", total=steps)
+        yield lambda: progress.advance(task)
 
 
 def _claim_row(claim: Claim) -> dict[str, object]:
     return {"claim": claim.what, "paper": claim.paper, "ours": claim.ours, "agrees": "yes" if claim.agrees else "no"}
 
 
-def _write_rows(path: Path, rows: Sequence[dict[str, object]] | Sequence[dict[str, float | int | str]]) -> Path:
+def _write_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
     from dprounds.errors import ParameterError
 
     try:

@@ -16,7 +16,9 @@ INTERRUPTED = 130
 
 
 def sweep(
-    grid: Annotated[Path, typer.Argument(metavar="GRID", help="A TOML file: question, methods, and [grid].")],
+    grid: Annotated[
+        Path, typer.Argument(metavar="GRID", help="A TOML file: a question, methods, and a grid of values.")
+    ],
     *,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FILE", help="The table: .csv or .parquet by its ending.")
@@ -34,8 +36,7 @@ def sweep(
 ) -> None:
     """Ask one question of every setting of a grid, by every method, into a table.
 
-    A sweep that was stopped goes on where it was: run the same command again. A row that has no answer says why in its
-    column error.
+    A sweep that was stopped goes on where it was if the same command is run again. Bad rows say why, under error.
 
     Example: dprounds sweep grid.toml --out rounds.csv
     """

@@ -101,8 +101,8 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     rows = _rows(_methods(method, RUN_METHODS), ask, DELTA)
     best = _best(rows)
     sentence = (
-        f"{_count(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {epsilon:g} but for a failure mass "
-        f"δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
+        f"{_count(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {epsilon:g} but for a failure "
+        f"mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
     sentence += "" if best.method == "exact" else f" by the {best.method} bound"
     sentence += _beside(rows, best, DELTA, "today's libraries (Balle's bound) report {}")
@@ -197,7 +197,7 @@ def convert(
     Examples
     --------
     >>> convert(order=8.0, rdp=0.5, delta=1e-5).sentence
-    '(8, 0.5)-RDP is (1.7098, 1e-05)-DP, and no smaller ε holds for all such mechanisms; Balle's bound gives 1.7142.'
+    "(8, 0.5)-RDP is (1.7098, 1e-05)-DP, and no smaller ε holds for all such mechanisms; Balle's bound gives 1.7142."
     """
     order = _needed("order", order, _validate.ORDER)
     given = {name: value for name, value in (("rdp", rdp), ("epsilon", epsilon), ("delta", delta)) if value is not None}

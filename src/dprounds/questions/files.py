@@ -61,11 +61,11 @@ def run_from_toml(text: str) -> Run:
     ... noise_multiplier = 10.0
     ... rounds = 1
     ... ''')
-    PoissonSampled(Gaussian(1.1), 0.004266666666666667) * 14062 + Laplace(10.0) * 1
+    PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14062 + Laplace(10.0) * 1
     """
     try:
         content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # an integer of too many digits is a plain ValueError
         raise ParameterError(f"It is not TOML: {error}.".replace("\n", " ")) from None
     parts = content.pop("part", None)
     if content or not isinstance(parts, list) or not parts:

@@ -2,7 +2,7 @@
 
 >>> setting = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=60)
 >>> setting.run()
-PoissonSampled(Gaussian(1.1), 0.004266666666666667) * 14062
+PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14062
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def rounded(value: float, *, up: bool, digits: int = 5) -> str:
     Examples
     --------
     >>> rounded(2.381601, up=True), rounded(2.381601, up=False), rounded(14062, up=True), rounded(1.23e-7, up=True)
-    ('2.3817', '2.3816', '14,062', '1.23e-07')
+    ('2.3817', '2.3816', '14,062', '1.2301e-07')
     """
     if isinstance(value, int):
         return f"{value:,}"

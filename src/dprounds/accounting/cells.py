@@ -1,0 +1,138 @@
+r"""One round's privacy loss, put on a lattice: from above by spreading every cell, from below by merging.
+
+With :math:`r = e^{-L}` for each round, :math:`(1 - e^\varepsilon r_1 \cdots r_T)_+` falls with each :math:`r_j` and is
+convex in it. So delta can only rise if one round's loss rises, or if its r is spread with its mean kept; and only fall
+if masses are dropped, or merged at their mean. docs/theory/accounting.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["Cells", "CellsOf", "LatticeLaw", "atoms_in_cells", "lower_law", "upper_law"]
+
+Array = NDArray[np.float64]
+
+# What the few operations that make a share or a mean of given masses may round, relative to them: fewer than 16 each.
+OPERATIONS = 32.0 * UNIT_ROUNDOFF
+# Probabilities below the range of doubles vanish. So much is counted as an infinite loss for each cell, instead.
+VANISHED = 1e-307
+
+
+class Cells(NamedTuple):
+    """Masses of the intervals between edges of the loss, in front of the first and behind the last one included.
+
+    `p` and `q` are those under P and Q, known to `p_error` and `q_error`; the true ends of the intervals differ from
+    the edges that were asked for by at most `blur`.
+    """
+
+    p: Array
+    q: Array
+    p_error: Array
+    q_error: Array
+    blur: float
+
+
+CellsOf = Callable[[Array], Cells]
+
+
+class LatticeLaw(NamedTuple):
+    """Masses at the multiples `first`, `first + 1`, … of the lattice's step, and at infinity.
+
+    The losses of which it speaks may exceed those of the lattice by `blur`, a round.
+    """
+
+    first: int
+    masses: Array
+    infinite: float
+    blur: float
+
+
+def atoms_in_cells(edges: Array, losses: Array, p: Array, q: Array, *, error: float, blur: float) -> Cells:
+    """The cells of finitely many atoms, whose masses are known to a relative `error` and losses to `blur`."""
+    number = np.searchsorted(edges, losses)
+    p_cells = np.bincount(number, weights=p, minlength=edges.size + 1)
+    q_cells = np.bincount(number, weights=q, minlength=edges.size + 1)
+    error += 2.0 * UNIT_ROUNDOFF * losses.size  # of the sums
+    return Cells(p_cells, q_cells, error * p_cells, error * q_cells, blur)
+
+
+def upper_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeLaw:
+    """A law on the lattice whose delta is at least that of the loss, after any number of rounds.
+
+    What is above the last point counts as infinite; what is below the first is raised to it. In between the mass of a
+    cell goes to both its ends so that the mean of ``exp(-loss)`` is kept, or less.
+    """
+    points = step * np.arange(first, last + 1, dtype=np.float64)
+    p, q, p_error, q_error, blur = cells_of(points)
+    p = p + p_error
+    q = np.maximum(q - q_error, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # the mean of exp(-(loss - low end)), from below; the clip to the cell's ends changes a loss by blur
+        mean = q[1:-1] / p[1:-1] * np.exp(points[:-1]) * (1.0 - OPERATIONS - 2.0 * UNIT_ROUNDOFF * np.abs(points[:-1]))
+        mean *= math.exp(-2.0 * blur)
+        share = (1.0 - mean) / -math.expm1(-step) * (1.0 + OPERATIONS)
+    share = np.where(share < 1.0, np.maximum(share, 0.0), 1.0)  # also where it is not a number
+    raised = p[1:-1] * share
+    masses = np.zeros(points.size)
+    masses[:-1] = p[1:-1] - raised
+    masses[1:] += raised
+    masses[0] += p[0]
+    masses *= 1.0 + OPERATIONS  # more of any mass is a larger delta
+    return LatticeLaw(first, masses, float(p[-1]) + VANISHED * points.size, blur)
+
+
+def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeLaw:
+    """A law on the lattice whose delta is at most that of the loss, after any number of rounds.
+
+    Each point merges the losses within half a step of it at the mean of ``exp(-loss)``. A mean loss below the point
+    is mended by a part of the next group, one above it by a part of the group before; where that does not do, the
+    loss is lowered to a point. What is outside is dropped.
+    """
+    number = np.arange(first, last + 1, dtype=np.float64)
+    points = step * number
+    edges = step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64) * 0.5
+    p, q, p_error, q_error, blur = cells_of(edges)
+    p = np.maximum(p - p_error, 0.0)[1:-1]
+    q = (q + q_error)[1:-1]
+    if not blur < 0.25 * step:  # groups would not be in order
+        return LatticeLaw(first, np.zeros(points.size), 0.0, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = q / p  # the mean of exp(-loss), from above
+        error = OPERATIONS + 2.0 * UNIT_ROUNDOFF * np.abs(points)
+        # relative to exp(-point): of the group itself, and of its neighbours
+        own = ratio * np.exp(points) * (1.0 + error)
+        above = np.append(ratio[1:] * np.exp(points[:-1]) * (1.0 + error[:-1]), np.inf)
+        below = np.append(np.inf, ratio[:-1] * np.exp(points[1:]) * (1.0 + error[1:]))
+        # the mean is too low a loss: a part of the group above, more than enough of it
+        lent = np.where(own > 1.0, p * (own - 1.0) / (1.0 - above) * (1.0 + OPERATIONS), 0.0)
+        possible = (own <= 1.0) | ((above < 1.0) & (lent <= 0.5 * np.append(p[1:], 0.0)))
+        lent = np.where(possible & (own > 1.0), lent, 0.0)
+        # the mean is higher than need be: a part of the group below, not more than what stays at home can bear
+        rate = np.where((own < 1.0) & (below < np.inf), (1.0 - own) / (below - 1.0) * (1.0 - OPERATIONS), 0.0)
+        fed = np.append(False, own[:-1] <= 1.0) & (below > 1.0) & (p > 0)
+        wanted = np.where(fed & (rate > 0), rate * p, 0.0)
+        wanted = np.where(wanted <= 0.5 * np.append(0.0, p[:-1]), wanted, 0.0)
+        given = np.append(wanted[1:], 0.0)
+        raised = np.where(wanted > 0, rate * np.maximum(p - given, 0.0), 0.0)
+    masses = np.where(possible, p, 0.0)
+    masses[:-1] += np.where(possible[1:], 0.0, p[1:])
+    masses += lent
+    # a group that was lowered whole lends from the point below it
+    _take(masses, possible, np.append(0.0, lent[:-1]))
+    masses += raised
+    _take(masses, possible, np.append(raised[1:], 0.0))
+    return LatticeLaw(first, np.maximum(masses * (1.0 - OPERATIONS), 0.0), 0.0, 0.0)
+
+
+def _take(masses: Array, at_home: NDArray[np.bool_], amounts: Array) -> None:
+    """Takes what each group gives away from the point at which its mass lies: its own, or the one below."""
+    masses -= np.where(at_home, amounts, 0.0)
+    masses[:-1] -= np.where(at_home[1:], 0.0, amounts[1:])

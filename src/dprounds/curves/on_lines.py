@@ -1,0 +1,191 @@
+"""Exact epsilons at many numbers of rounds, and exact deltas at many epsilons, from a few lines.
+
+K of n equal rounds is n times that of one, so a line made for one number of rounds brackets delta for others as well:
+right for all of them, and tightly from a third to three times as many (docs/theory/accounting.md has the bounds).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.line import Line
+from dprounds.accounting.loss_law import LossLaw, line_near
+from dprounds.accounting.saddle import saddle_at_delta, saddle_at_epsilon
+from dprounds.errors import NumericalError
+from dprounds.mechanisms.base import Release
+from dprounds.mechanisms.composition import Run
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["exact_deltas", "exact_epsilons"]
+
+Array = NDArray[np.float64]
+
+# A line is made for this part of the most rounds that still wait. Upward it serves to about three times its own.
+REACH = 2.5
+# For fewer rounds than this part of its own it is not even tried.
+TOO_FEW = 10.0
+# The sum's epsilon is raised by the first of these parts of itself that the line proves; the last is what one may see.
+RAISES = np.array([1e-6, 1e-5, 1e-4, 5e-4])
+# Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
+# the bracket is wider for it, by less than a raise.
+MOST_NODES = 2**12
+MOST_STEPS = 40
+# A delta this close to what its line proves from below is drawn; for others a line of their own is made.
+WIDEST = 1e-3
+# Of the virtual Gaussian that ends a sum, in squared nats: its blur is bounded by exp of an eighth of this.
+LARGEST_VARIANCE = 100.0
+# Epsilons on either side that a line is tried for.
+NEIGHBOURS = 24
+
+
+def exact_epsilons(step: Release, rounds: Sequence[int], *, delta: float) -> Array:
+    """Exact epsilon at `delta` for each of increasing numbers of rounds; inf where none is proven.
+
+    Guarantee
+    ---------
+    Each is an epsilon at which the upper bound of delta was computed and is at most `delta`, or inf. Errs upward, by
+    less than a thousandth of itself: at that distance below it the lower bound of delta is at least `delta`.
+    """
+    found = np.full(len(rounds), math.inf)
+    waiting = list(range(len(rounds)))
+    start = 1.0
+    while waiting and step.infinite_mass == 0:  # a mass at infinity is not proportional to the rounds
+        made = next(i for i in waiting if rounds[i] * REACH >= rounds[waiting[-1]])
+        try:
+            served, start = _by_lines(step, rounds[made], [rounds[i] for i in waiting], delta, start)
+        except NumericalError:
+            return found  # K does not fall fast enough for a sum, and with fewer rounds it falls less
+        if rounds[made] not in served:
+            break  # atoms that no line resolves
+        for i in waiting:
+            found[i] = served.get(rounds[i], math.inf)
+        waiting = [i for i in waiting if rounds[i] not in served]
+    for i in waiting:
+        with suppress(NumericalError):
+            found[i] = (step * rounds[i]).epsilon(delta=delta, method="exact")
+    return found
+
+
+def exact_deltas(run: Run, epsilons: Array) -> Array:
+    """Exact delta at each of increasing epsilons. Errs upward; by less than `WIDEST` where the loss has no atoms.
+
+    Raises `NumericalError` where no line can be made.
+    """
+    if run._responses() is not None:  # few randomized responses have a short sum of their own
+        return np.asarray(run.profile(epsilons, method="exact"))
+    deltas = np.zeros_like(epsilons)
+    for direction in run.directions:
+        law = _cheap(run.law(direction))
+        waiting = np.flatnonzero(epsilons < law.max_loss)
+        start = 1.0
+        while waiting.size:
+            middle = waiting.size // 2
+            epsilon = float(epsilons[waiting[middle]])
+            saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+            start = saddle.t
+            line = _sound(line_near(law, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon)))
+            near = waiting[max(middle - NEIGHBOURS, 0) : middle + NEIGHBOURS + 1]
+            lower, upper = line.bracket(epsilons[near])
+            served = (upper - lower <= WIDEST * upper) | (near == waiting[middle])
+            deltas[near[served]] = np.maximum(deltas[near[served]], upper[served])
+            waiting = np.setdiff1d(waiting, near[served], assume_unique=True)
+    if not run.infinite_mass:
+        return deltas
+    # a hair for the sum, as in the exact accountant
+    return np.minimum((run.infinite_mass + deltas) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0)
+
+
+def _sound(line: Line) -> Line:
+    """The line, unless the Gaussian that is to end its sum is none, or blurs all there is to see."""
+    if not 0 <= line.variance <= LARGEST_VARIANCE:
+        raise NumericalError(f"The sum on the line Re z = {line.t:g} does not end within {line.values.size} nodes.")
+    return line
+
+
+def _cheap(law: LossLaw) -> LossLaw:
+    """The law with no more nodes than a picture needs."""
+    return replace(law, most_nodes=min(law.most_nodes, MOST_NODES))
+
+
+def _by_lines(
+    step: Release, made_for: int, rounds: Sequence[int], delta: float, start: float
+) -> tuple[dict[int, float], float]:
+    """The epsilons of those rounds for which one line in each direction is tight, and the t of the last line."""
+    run = step * made_for
+    lines: list[Line] = []
+    guess = 0.0
+    for direction in run.directions:
+        law = _cheap(run.law(direction))
+        if not law.max_loss > 0:
+            return {}, start
+        try:
+            saddle = saddle_at_delta(law.log_moment, math.log(delta), start=start)
+            if not 0 < saddle.epsilon < law.max_loss:
+                return {}, start
+            line = line_near(law, saddle, epsilon=saddle.epsilon, log_delta=math.log(delta))
+            lines.append(_sound(line))
+        except NumericalError:
+            if not law.smoothed:
+                raise
+            return {}, start  # more nodes may do
+        start, guess = saddle.t, max(guess, saddle.epsilon)
+    answers = {}
+    for n in rounds:
+        multiple = n / made_for
+        if multiple * TOO_FEW < 1.0:
+            continue
+        # epsilon grows about as the root of the rounds
+        answer = _in_all_directions([line * multiple for line in lines], delta, guess * math.sqrt(multiple))
+        if answer < math.inf:
+            answers[n] = answer
+    return answers, start
+
+
+def _in_all_directions(lines: Sequence[Line], delta: float, guess: float) -> float:
+    """An epsilon at which every line proves `delta`; inf where one of them is not tight."""
+    answer = 0.0
+    for line in lines:
+        if answer > 0 and _upper(line, answer) <= delta:
+            continue  # the other direction is dearer
+        answer = max(answer, _tight(line, delta, guess))
+        if answer == math.inf:
+            break
+    return answer
+
+
+def _upper(line: Line, epsilon: float) -> float:
+    try:
+        return float(line.bracket(np.array([epsilon])).upper[0])
+    except NumericalError:
+        return 1.0
+
+
+def _tight(line: Line, delta: float, guess: float) -> float:
+    """Just above the epsilon at which the line's delta is `delta`, if it proves that; inf if not."""
+    epsilon = guess
+    for _ in range(MOST_STEPS):
+        value, slope = line.value_and_slope(epsilon)
+        if not (value > 0 and slope < 0):
+            return math.inf
+        moved = (math.log(value) - math.log(delta)) * value / -slope
+        epsilon += moved
+        if not epsilon < math.inf:
+            return math.inf
+        if epsilon <= 0:  # also where delta is met at 0 already
+            return 0.0 if _upper(line, 0.0) <= delta else math.inf
+        if abs(moved) <= 1e-9 * epsilon:
+            break
+    largest = float(RAISES[-1])
+    try:
+        brackets = line.bracket(epsilon * np.append(1.0 - largest, 1.0 + RAISES))
+    except NumericalError:
+        return math.inf
+    proven = np.flatnonzero(brackets.upper[1:] <= delta)
+    tight = bool(brackets.lower[0] >= delta) and proven.size > 0
+    return float(epsilon * (1.0 + RAISES[proven[0]])) if tight else math.inf

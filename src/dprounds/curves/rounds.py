@@ -1,0 +1,164 @@
+"""Epsilon over rounds, by every method."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds import _validate
+from dprounds.conversions import epsilon_from_rdp
+from dprounds.curves.by_orders import least_by_orders
+from dprounds.curves.on_lines import exact_epsilons
+from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms import RdpCurve
+from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.mechanisms.base import Mechanism, Release
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.planning import checked_release
+
+__all__ = ["RoundsCurve", "checked_methods", "epsilon_over_rounds", "table_orders"]
+
+Array = NDArray[np.float64]
+
+# Beyond this, doubles no longer count one by one.
+MOST_ROUNDS = 2**53
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundsCurve:
+    """Epsilon over rounds, by several methods.
+
+    Attributes
+    ----------
+    step
+        What one round releases.
+    delta
+        Failure mass, in (0, 1).
+    rounds
+        Increasing integers.
+    epsilon
+        For each method, an epsilon that holds after so many rounds; inf where the method proves none.
+    """
+
+    step: Release
+    delta: float
+    rounds: NDArray[np.int64]
+    epsilon: dict[str, Array]
+
+    def to_rows(self) -> list[dict[str, float | int | str]]:
+        """A row for every point and method; points at which a method proves nothing have none."""
+        return [
+            {"rounds": int(n), "delta": self.delta, "method": method, "epsilon": float(epsilon)}
+            for method, epsilons in self.epsilon.items()
+            for n, epsilon in zip(self.rounds, epsilons, strict=True)
+            if epsilon < math.inf
+        ]
+
+
+def epsilon_over_rounds(
+    step: Release, *, delta: float, last: int, points: int = 60, methods: Sequence[str] = RUN_METHODS
+) -> RoundsCurve:
+    """Epsilon after 1 to `last` rounds of `step`, by each of `methods` that applies.
+
+    Guarantee
+    ---------
+    Raises, or returns epsilons that hold; each is inf or within a thousandth above what the run itself answers by that
+    method. A method that covers no such step (``"exact"`` without a moment function, or for runs too short for a sum)
+    is left out if it proves nothing anywhere.
+
+    Parameters
+    ----------
+    step
+        One round: a mechanism, or a run if a round releases several things.
+    delta
+        Failure mass, in (0, 1).
+    last
+        The most rounds, an integer in [1, 2^53].
+    points
+        At most how many numbers of rounds, at least 2. They are denser at the start, where the curve bends.
+    methods
+        Which of the five, in any order.
+
+    Examples
+    --------
+    >>> from dprounds import Laplace
+    >>> curve = epsilon_over_rounds(Laplace(10.0), delta=1e-5, last=100, points=3, methods=["moments", "exact"])
+    >>> [row["epsilon"] < 10 for row in curve.to_rows() if row["rounds"] == 100]
+    [True, True]
+    """
+    step = checked_release("step", step)
+    delta = _validate.real("delta", delta, _validate.DELTA)
+    last = _validate.count("last", last, least=1)
+    if not last <= MOST_ROUNDS:
+        raise ParameterError(f"last must be an integer in [1, 2^53], got {_validate.show(last)}.")
+    points = _validate.count("points", points, least=2)
+    methods = checked_methods(methods)
+    # squares, because epsilon grows as a root
+    rounds = np.unique(np.rint(1.0 + (last - 1.0) * np.linspace(0.0, 1.0, points) ** 2).astype(np.int64))
+    counts = [int(n) for n in rounds]
+    epsilon = _by_orders(step, counts, delta, methods)
+    if "exact" in methods and step.has_moment_function:
+        exact = exact_epsilons(step, counts, delta=delta)
+        if "optimal" in epsilon:  # as in a run, a best order that proves less is as exact
+            exact = np.where(exact < math.inf, np.minimum(exact, epsilon["optimal"]), exact)
+        if (exact < math.inf).any():
+            epsilon["exact"] = exact
+    return RoundsCurve(step=step, delta=delta, rounds=rounds, epsilon=epsilon)
+
+
+def checked_methods(methods: Sequence[str]) -> tuple[str, ...]:
+    """`methods`, each one of the five words, from the loosest to the best."""
+    if isinstance(methods, str) or not len(methods):
+        raise ParameterError(f"methods must list one or more methods, got {_validate.show(methods)}.")
+    chosen = {_validate.choice("methods", method, RUN_METHODS) for method in methods}
+    return tuple(method for method in RUN_METHODS if method in chosen)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class _Tabulated(Mechanism):
+    """A step whose Rényi curve is known at one row of orders, so that it composes as every mechanism does."""
+
+    known: Array
+
+    def finite_rdp(self, orders: Array) -> Array:
+        """The row, whose orders the caller has at hand."""
+        return self.known
+
+    def _max_loss(self, direction: str) -> float:
+        return math.inf
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        raise UnsupportedError("A row of Rényi bounds has no moment function.")
+
+
+def table_orders(release: Release) -> list[float]:
+    """The orders at which a part of the release is given by a table."""
+    tables = [part for part in (release * 1).mechanisms if isinstance(part, RdpCurve)]
+    return [order for table in tables for order in table.orders]
+
+
+def _by_orders(step: Release, counts: Sequence[int], delta: float, methods: Sequence[str]) -> dict[str, Array]:
+    """Epsilon after each count by the Rényi methods among `methods`."""
+    mass = np.array([(step * n).infinite_mass for n in counts])
+    # (δ - m)/(1 - m), rounded down; where nothing is left of δ any number will do, since the answer is put in below
+    some = mass < delta
+    rest = np.where(some, (delta - mass) / np.where(some, 1.0 - mass, 1.0) * (1.0 - 4.0 * UNIT_ROUNDOFF), 0.5)
+
+    def rdps(orders: Array) -> Array:
+        table = _Tabulated(step.finite_rdp(orders))  # once for all counts
+        return np.stack([(table * n).finite_rdp(orders) for n in counts])
+
+    def convert(known: Array, orders: Array, method: str) -> Array:
+        return np.asarray(epsilon_from_rdp(known, order=orders, delta=rest[:, None], method=method))
+
+    answers = least_by_orders(rdps, convert, methods, corners=table_orders(step))
+    if some.all():
+        return answers
+    most = rdps(np.array([math.inf]))[:, 0]
+    without = np.where(mass == delta, most, math.inf)  # at equality epsilon must be above every finite loss
+    return {method: np.where(some, epsilons, without) for method, epsilons in answers.items()}

@@ -1,0 +1,244 @@
+"""dp-accounting with the exact accountant: an `ExactAccountant` for `DpEvent` trees, and `run_from_dp_event`.
+
+Libraries that take a `PrivacyAccountant` of dp-accounting, such as JAX Privacy and TensorFlow Privacy, take this one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import dp_accounting
+import numpy as np
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent
+from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
+
+from dprounds import _validate
+from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms import ZCDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse, RdpCurve
+from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.mechanisms.base import Mechanism, Sampleable
+from dprounds.mechanisms.composition import Run
+
+__all__ = ["ExactAccountant", "run_from_dp_event"]
+
+ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
+REPLACE_ONE = NeighboringRelation.REPLACE_ONE
+
+# A release of which no Rényi order is bounded: its epsilon is infinite and its delta one.
+NON_PRIVATE = RdpCurve(orders=(2.0,), rdps=(math.inf,))
+
+CLOSED_DELTA = _validate.Interval.parse("[0, 1]")
+NOISE = _validate.Interval.parse("[0, inf)")
+# More than a handful of roundings adds to a value computed here.
+HAIR = 2.0**-49
+
+
+class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types, so its class is Any
+    """What a tree of events costs, exactly where it can be.
+
+    Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response of two
+    buckets, zCDP, no-op and non-private events, and compositions of them however nested. What else there is, and what
+    no theorem here covers, it does not support, and says why.
+
+    Parameters
+    ----------
+    neighboring_relation
+        What neighbours are. Poisson samples are supported where one record is added or removed, or becomes the zero
+        record. Where it is replaced by another one, sums of it move twice as far.
+    method
+        The bound; by default exact where every part has a moment function.
+    """
+
+    def __init__(
+        self, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE, *, method: str | None = None
+    ) -> None:
+        super().__init__(neighboring_relation)
+        self._method = None if method is None else _validate.choice("method", method, RUN_METHODS)
+        self._rounds: dict[Mechanism, int] = {}
+
+    @property
+    def run(self) -> Run:
+        """All that was composed, as one run."""
+        return Run(tuple(self._rounds.items()))
+
+    def compose(self, event: DpEvent, count: int | np.integer[Any] = 1) -> ExactAccountant:
+        """This accountant, after `event` has happened `count` times."""
+        times = _validate.count("count", int(count) if isinstance(count, np.integer) else count)
+        # the ledger wants Python's integers, and at least one
+        while (
+            type(event) is dp_accounting.SelfComposedDpEvent
+            and isinstance(event.count, (int, np.integer))
+            and event.count >= 0
+        ):
+            times, event = times * int(event.count), event.event
+        if times == 0 and isinstance(event, DpEvent) and self.supports(event):
+            return self
+        super().compose(event, times)
+        return self
+
+    def _maybe_compose(
+        self, event: DpEvent, count: int, do_compose: bool
+    ) -> PrivacyAccountant.CompositionErrorDetails | None:
+        try:
+            run = _run(event, self._neighboring_relation)
+        except _RefusedError as refused:
+            return PrivacyAccountant.CompositionErrorDetails(refused.event, refused.reason)
+        if do_compose:
+            for mechanism, rounds in (run * count).parts:
+                self._rounds[mechanism] = self._rounds.get(mechanism, 0) + rounds
+        return None
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """Epsilon of all events so far, at `target_delta` in [0, 1]. Errs upward."""
+        delta = _validate.real("target_delta", target_delta, CLOSED_DELTA)
+        run = self.run
+        if NON_PRIVATE in run.mechanisms:
+            return math.inf
+        if delta == 0:
+            return run.rdp(order=math.inf)
+        return run.epsilon(delta=delta, method=self._method) if delta < 1 else 0.0
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Delta of all events so far, at `target_epsilon` in [0, inf]. Errs upward."""
+        epsilon = _validate.real("target_epsilon", target_epsilon, _validate.EPSILON)
+        run = self.run
+        return 1.0 if NON_PRIVATE in run.mechanisms else run.delta(epsilon=epsilon, method=self._method)
+
+
+def run_from_dp_event(event: DpEvent, *, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> Run:
+    """The run that a tree of events describes; a non-private event costs an infinite epsilon in it.
+
+    Guarantee
+    ---------
+    Raises `UnsupportedError`, or returns a run whose epsilon and delta bound those of the events between neighbours by
+    `neighboring_relation`.
+    """
+    if not isinstance(event, DpEvent):
+        raise ParameterError(f"event must be a DpEvent, got {_validate.show(event)}.")
+    try:
+        return _run(event, neighboring_relation)
+    except _RefusedError as refused:
+        raise UnsupportedError(f"{refused.reason} Found {_validate.show(refused.event)}.") from None
+
+
+class _RefusedError(Exception):
+    """An event that is not accounted for here, and why."""
+
+    def __init__(self, event: DpEvent, reason: str) -> None:
+        super().__init__(reason)
+        self.event = event
+        self.reason = reason
+
+
+def _run(event: DpEvent, relation: NeighboringRelation) -> Run:
+    """The run of an event, by exactly its type: a subclass may mean something else."""
+    describe = _DESCRIBED.get(type(event))
+    if describe is None:
+        raise _RefusedError(event, f"No theorem here covers {type(event).__name__}.")
+    try:
+        return describe(event, relation)
+    except ParameterError as error:
+        raise _RefusedError(event, str(error)) from None
+
+
+def _nothing(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    return Run()
+
+
+def _everything(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    return NON_PRIVATE * 1
+
+
+def _composed(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    return Run(tuple(chain.from_iterable(_run(part, relation).parts for part in event.events)))
+
+
+def _self_composed(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    return _run(event.event, relation) * _validate.count("count", event.count)
+
+
+def _gaussian(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    noise = _noise(event, relation)
+    return Gaussian(noise) * 1 if noise else NON_PRIVATE * 1
+
+
+def _laplace(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    noise = _noise(event, relation)
+    return Laplace(noise) * 1 if noise else NON_PRIVATE * 1
+
+
+def _noise(event: Any, relation: NeighboringRelation) -> float:  # noqa: ANN401  (dp-accounting has no types)
+    """Noise over sensitivity: a record adds a vector of norm one at most, and replacing it moves the sum by two."""
+    noise = _validate.real("noise_multiplier", event.noise_multiplier, NOISE)
+    return noise / 2.0 if relation is REPLACE_ONE else noise
+
+
+def _discrete_laplace(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """A shift by one multiplies every probability by exp(±a), with the masses of a randomized response."""
+    if relation is REPLACE_ONE or _validate.count("sensitivity", event.sensitivity, least=1) > 1:
+        raise _RefusedError(event, "Discrete Laplace noise is accounted here only where neighbours differ by one.")
+    parameter = _validate.real("noise_parameter", event.noise_parameter, _validate.FINITE_EPSILON)
+    return RandomizedResponse(parameter) * 1 if parameter else NON_PRIVATE * 1  # a = 0 is no distribution
+
+
+def _randomized_response(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    p = _validate.real("noise_parameter", event.noise_parameter, CLOSED_DELTA)
+    buckets = _validate.count("num_buckets", event.num_buckets, least=1)
+    if relation is not REPLACE_ONE or buckets > 2:
+        raise _RefusedError(event, "Randomized response is accounted here between two buckets, under REPLACE_ONE.")
+    if buckets == 1:
+        return Run()
+    # the truth has probability 1 - p/2 and the lie p/2, of ratio 1 + 2 (1 - p) / p
+    return RandomizedResponse(math.log1p(2.0 * (1.0 - p) / p) * (1.0 + HAIR)) * 1 if p else NON_PRIVATE * 1
+
+
+def _zcdp(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    if event.xi != 0:
+        raise _RefusedError(event, "Only zCDP with xi = 0 is accounted here.")
+    return ZCDP(event.rho) * 1
+
+
+def _poisson_sampled(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
+    inner = _run(event.event, relation)
+    if rate == 0 or not inner.parts:
+        return Run()
+    if rate == 1 or NON_PRIVATE in inner.mechanisms:
+        return inner
+    if relation is REPLACE_ONE:
+        raise _RefusedError(event, "Poisson samples are accounted here between records present and absent only.")
+    mechanism = inner.mechanisms[0] if inner.rounds == 1 else _one_gaussian(inner)
+    if isinstance(mechanism, PoissonSampled):  # a sample of a sample
+        product = min(math.nextafter(rate * mechanism.sampling_rate, 1.0), 1.0)
+        return PoissonSampled(mechanism.mechanism, product) * 1
+    if not isinstance(mechanism, Sampleable):
+        raise _RefusedError(
+            event, "A Poisson sample is accounted here if it is of one release, or of several Gaussian ones."
+        )
+    return PoissonSampled(mechanism, rate) * 1
+
+
+def _one_gaussian(run: Run) -> Mechanism | None:
+    r"""The Gaussian that several of them on the same data amount to, :math:`\sigma^{-2} = \sum \sigma_i^{-2}`."""
+    noises = [(part.noise_multiplier, rounds) for part, rounds in run.parts if isinstance(part, Gaussian)]
+    if len(noises) < len(run.parts):
+        return None
+    precision = math.fsum(rounds / noise / noise for noise, rounds in noises)
+    return Gaussian(1.0 / math.sqrt(precision) * (1.0 - HAIR))
+
+
+_DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {
+    dp_accounting.NoOpDpEvent: _nothing,
+    dp_accounting.NonPrivateDpEvent: _everything,
+    dp_accounting.ComposedDpEvent: _composed,
+    dp_accounting.SelfComposedDpEvent: _self_composed,
+    dp_accounting.GaussianDpEvent: _gaussian,
+    dp_accounting.LaplaceDpEvent: _laplace,
+    DiscreteLaplaceDpEvent: _discrete_laplace,
+    dp_accounting.RandomizedResponseDpEvent: _randomized_response,
+    dp_accounting.ZCDpEvent: _zcdp,
+    dp_accounting.PoissonSampledDpEvent: _poisson_sampled,
+}

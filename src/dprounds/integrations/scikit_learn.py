@@ -1,0 +1,219 @@
+"""A classifier for scikit-learn that trains privately and stops at its budget (the extra ``scikit-learn``)::
+
+    from sklearn.datasets import load_digits
+    from dprounds.integrations.scikit_learn import PrivateLogisticRegression
+
+    X, y = load_digits(return_X_y=True)
+    model = PrivateLogisticRegression(epsilon=3.0, delta=1e-5, classes=range(10)).fit(X / 16.0, y)
+    model.score(X / 16.0, y), model.n_iter_, model.epsilon_
+
+Each `fit` is a release of its own: a grid search over twenty candidates in five folds makes a hundred. Pass one
+`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. Scale features by constants,
+not by what the records say: a `StandardScaler` before this in a pipeline releases means and variances without noise.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dprounds import _validate
+from dprounds.accountant import Accountant
+from dprounds.errors import InfeasibleError, ParameterError
+from dprounds.integrations.noisy_sgd import LogisticGradients, NoisySGD, probabilities
+from dprounds.mechanisms import Gaussian, PoissonSampled
+from dprounds.mechanisms.composition import Run
+from dprounds.planning import min_noise_multiplier
+
+__all__ = ["PrivateLogisticRegression"]
+
+Array = NDArray[np.float64]
+
+
+class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Logistic regression by noisy SGD, within (`epsilon`, `delta`) for adding or removing one record.
+
+    Either `noise_multiplier` is given, and training goes on until one more round would exceed the budget (or for
+    `rounds`, if that is sooner); or it is left to be the least noise with which `rounds` rounds keep to the budget.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget; delta ought to be well under one in the number of records.
+    sampling_rate
+        Probability that a record is in a round's lot, in (0, 1].
+    rounds
+        Rounds to train; None for as many as the budget allows, which needs a `noise_multiplier`.
+    noise_multiplier
+        Standard deviation of the noise over `clip_norm`, in (0, inf); planned from `rounds` by default.
+    clip_norm
+        Largest norm of one record's gradient, in [1e-100, 1e100].
+    learning_rate
+        In (0, inf).
+    method
+        The bound to account by; exact by default.
+    classes
+        The labels that may occur. By default those in `y`, which tells that each of them does.
+    reserve
+        Rounds recorded on disk at a time, where `fit` has a `checkpoint`.
+    random_state
+        None, for noise that nobody can know. A seed makes `fit` repeatable, and void of privacy against whoever
+        knows the seed.
+
+    Attributes
+    ----------
+    classes_, coef_, intercept_, n_features_in_, feature_names_in_
+        As in scikit-learn's own linear classifiers.
+    n_iter_
+        Rounds that the weights have seen.
+    noise_multiplier_
+        The noise that was used.
+    accountant_
+        All that was recorded, `accountant` and reserved rounds included.
+    epsilon_
+        What that costs at `delta`, by `method`.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        sampling_rate: float = 0.1,
+        rounds: int | None = 300,
+        noise_multiplier: float | None = None,
+        clip_norm: float = 1.0,
+        learning_rate: float = 1.0,
+        method: str | None = None,
+        classes: Sequence[Any] | None = None,
+        reserve: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.sampling_rate = sampling_rate
+        self.rounds = rounds
+        self.noise_multiplier = noise_multiplier
+        self.clip_norm = clip_norm
+        self.learning_rate = learning_rate
+        self.method = method
+        self.classes = classes
+        self.reserve = reserve
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        accountant: Accountant | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """This classifier, trained until its rounds or its budget are spent.
+
+        Guarantee
+        ---------
+        Raises, or everything that `accountant_` holds, this training included, is within the budget.
+
+        Parameters
+        ----------
+        X, y
+            Records and their labels.
+        accountant
+            What was spent on the same records before; it records this training too.
+        checkpoint
+            A file to keep the training in. If it is there, its training goes on: the same records must be given. Not a
+            parameter of the classifier, so that clones never share one.
+        """
+        features, labels = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(labels)
+        codes = self._encode(labels)
+        gradients = LogisticGradients(features, codes, classes=len(self.classes_))
+        seed = self.random_state
+        if seed is not None and not isinstance(seed, int):
+            seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
+        before = Accountant() if accountant is None else accountant
+        self.noise_multiplier_ = self._noise(before.run)
+        training = NoisySGD(
+            gradients,
+            np.zeros(gradients.size),
+            records=len(features),
+            sampling_rate=self.sampling_rate,
+            noise_multiplier=self.noise_multiplier_,
+            clip_norm=self.clip_norm,
+            learning_rate=self.learning_rate,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+            accountant=before,
+            checkpoint=checkpoint,
+            reserve=self.reserve,
+            random_state=seed,
+        )
+        wanted = None if self.rounds is None else max(_validate.count("rounds", self.rounds) - training.rounds, 0)
+        training.run(wanted)
+        if not training.rounds:
+            raise InfeasibleError(
+                f"No round is within epsilon={self.epsilon:g} at delta={self.delta:g}, beside what was spent. "
+                "Raise epsilon or noise_multiplier, or lower sampling_rate."
+            )
+        weights = training.weights.reshape(features.shape[1] + 1, gradients.columns).T
+        self.coef_: Array = weights[:, :-1]
+        self.intercept_: Array = weights[:, -1]
+        self.n_iter_ = training.rounds
+        self.accountant_ = training.accountant
+        self.epsilon_ = training.accountant.epsilon(delta=self.delta, method=self.method)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Scores of the classes, one column each; for two classes one number a record, positive for the second."""
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Probability of each class for each record."""
+        return probabilities(self._scores(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The likeliest class of each record."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        predicted: NDArray[Any] = self.classes_[likeliest]
+        return predicted
+
+    def _scores(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        features: Array = validate_data(self, X, dtype=np.float64, reset=False)
+        return features @ self.coef_.T + self.intercept_
+
+    def _encode(self, labels: NDArray[Any]) -> NDArray[np.intp]:
+        """Positions of the labels among the classes."""
+        self.classes_ = np.unique(labels) if self.classes is None else np.unique(np.asarray(list(self.classes)))
+        if len(self.classes_) < 2:
+            raise ParameterError(f"classes must be at least two, got {len(self.classes_)} class.")
+        if not np.isin(labels, self.classes_).all():
+            raise ParameterError("classes must hold every label in y, got a label that it lacks.")
+        codes: NDArray[np.intp] = np.searchsorted(self.classes_, labels)
+        return codes
+
+    def _noise(self, spent: Run) -> float:
+        """The noise multiplier that was given, or the least one with which all rounds keep to the budget."""
+        if self.noise_multiplier is not None:
+            return float(self.noise_multiplier)
+        if self.rounds is None:
+            raise ParameterError("rounds must be an integer in [1, inf), got None. Or pass noise_multiplier.")
+        rounds = _validate.count("rounds", self.rounds, least=1)
+        rate = _validate.real("sampling_rate", self.sampling_rate, _validate.SAMPLING_RATE)
+        return min_noise_multiplier(
+            lambda s: spent + PoissonSampled(Gaussian(s), rate) * rounds,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=self.method,
+        )

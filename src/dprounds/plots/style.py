@@ -1,0 +1,198 @@
+"""How every picture looks, and how it is written to a file."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from os import PathLike, fspath
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dprounds._validate import show
+from dprounds.errors import ParameterError, UnsupportedError
+
+if TYPE_CHECKING:  # Matplotlib loads where it is used
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+__all__ = [
+    "COLORS",
+    "LABEL",
+    "METHOD_STYLES",
+    "SMALL",
+    "TITLE",
+    "LineStyle",
+    "canvas",
+    "canvases",
+    "caption",
+    "number",
+    "plain_ticks",
+    "plot_line",
+    "power",
+    "save",
+    "title_and_legend",
+]
+
+# Okabe and Ito's palette without its yellow: told apart by every kind of colour vision, and in grey by line style.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+
+# Points, at 7 by 4.6 inches: legible where the picture is a third of a slide.
+SMALL, LABEL, TITLE = 11, 13, 13
+
+
+class LineStyle(NamedTuple):
+    """How one method's line is drawn."""
+
+    color: str
+    dashes: str | tuple[int, tuple[float, ...]]
+    width: float
+
+
+# One look for each method, everywhere. Three of them often coincide: their widths differ, so that the narrower ones lie
+# on the wider and all can be seen.
+METHOD_STYLES = {
+    "moments": LineStyle("#D55E00", (0, (6.0, 1.5, 1.5, 1.5)), 2.2),
+    "balle": LineStyle("#E69F00", "-", 5.5),
+    "closed-form": LineStyle("#CC79A7", (0, (2.2, 1.2)), 3.4),
+    "optimal": LineStyle("#0072B2", "-", 1.6),
+    "exact": LineStyle("#009E73", "-", 2.8),
+}
+
+ENDINGS = (".png", ".svg", ".pdf")
+# No dates, and no random names of parts: the same picture is the same bytes.
+METADATA: dict[str, dict[str, str | None]] = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None},
+    ".pdf": {"CreationDate": None},
+}
+
+# At the title's size this is as long as the picture is wide.
+LONGEST_CAPTION = 64
+
+
+def canvas() -> tuple[Figure, Axes]:
+    """A figure legible at slide size, not tied to any window."""
+    figure, (ax,) = canvases(1)
+    return figure, ax
+
+
+def canvases(columns: int) -> tuple[Figure, list[Axes]]:
+    """A figure of several such pictures side by side."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415  (Matplotlib is an extra, loaded on use)
+    except ImportError:
+        raise UnsupportedError("Pictures need Matplotlib: pip install dprounds[plots]") from None
+
+    figure = Figure(figsize=(7.0 * columns, 4.6), layout="constrained", dpi=150)
+    axes = list(figure.subplots(1, columns, squeeze=False).flat)
+    for ax in axes:
+        ax.grid(visible=True, alpha=0.25, linewidth=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=SMALL)
+    return figure, axes
+
+
+def plot_line(ax: Axes, x: ArrayLike, y: ArrayLike, style: LineStyle, label: str) -> Line2D:
+    """A line in a method's style; gaps where it is not finite, and dots where it has too few points for a line."""
+    drawn = np.asarray(y, dtype=np.float64)
+    drawn = np.where(np.isfinite(drawn), drawn, np.nan)
+    (line,) = ax.plot(
+        np.asarray(x, dtype=np.float64),
+        drawn,
+        color=style.color,
+        linestyle=style.dashes,
+        linewidth=style.width,
+        label=label,
+        solid_capstyle="butt",
+        marker="o" if np.isfinite(drawn).sum() < 3 else "",
+        markersize=5.0 + style.width,
+    )
+    return line
+
+
+def number(value: float) -> str:
+    """A number for a label: thousands apart, four digits of what is not whole."""
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def power(value: float) -> str:
+    """A small number for a label, as one writes it by hand: 1e-5."""
+    return re.sub(r"e([+-])0*", lambda found: "e" + found.group(1).replace("+", ""), f"{value:g}")
+
+
+def title_and_legend(ax: Axes, title: str) -> None:
+    """The title, and the legend between it and the axes, where no curve can be."""
+    _, labels = ax.get_legend_handles_labels()
+    longest = max(map(len, labels), default=0)
+    # of seven inches, at about a twelfth of an inch a letter and half an inch for the line
+    columns = 3 if longest <= 20 else 2
+    ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=columns,
+        fontsize=SMALL,
+        frameon=False,
+        handlelength=2.6,
+        columnspacing=1.4,
+    )
+    rows = -(-len(labels) // columns)
+    ax.set_title(title, fontsize=TITLE, pad=10.0 + 1.6 * SMALL * rows)
+
+
+def plain_ticks(axis: Axis, *, largest: float, whole: bool = False) -> str:
+    """Ticks that can be read whatever their size, and the unit that they are in: thousand apart, or millions."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  (an extra, loaded on use)
+
+    powers = ((1e15, ""), (1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1.0, ""))
+    unit, word = next(((power, word) for power, word in powers if largest >= 4.0 * power), (1.0, ""))
+    if unit == 1e15:
+        return ""  # Matplotlib's own powers of ten
+    axis.set_major_locator(MaxNLocator(nbins=7, integer=whole and unit == 1.0, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit:,.10g}"))
+    return word
+
+
+def caption(value: object) -> str:
+    """What a picture is of, in one line: long decimals cut to four digits."""
+    text = re.sub(r"\d+\.\d{5,}(?:e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", repr(value))
+    return shorten(text, LONGEST_CAPTION, placeholder=" …")
+
+
+def save(figure: Figure, path: str | PathLike[str]) -> Path:
+    """The path to which the figure was written, as PNG, SVG or PDF by its ending.
+
+    The same figure gives the same bytes. Nothing is written unless all of it can be drawn.
+
+    Parameters
+    ----------
+    figure
+        What a function of this package returned.
+    path
+        A file name that ends in .png, .svg or .pdf.
+    """
+    try:
+        target = Path(fspath(path))
+    except TypeError:
+        raise ParameterError(f"path must be a file name, got {show(path)}.") from None
+    ending = target.suffix.lower()
+    if ending not in ENDINGS:
+        raise ParameterError(f"path must end in .png, .svg or .pdf, got {show(str(target))}.")
+    from matplotlib import rc_context  # noqa: PLC0415  (Matplotlib is an extra, loaded on use)
+
+    drawn = BytesIO()
+    with rc_context({"svg.hashsalt": "dprounds", "pdf.fonttype": 42}):
+        figure.savefig(drawn, format=ending[1:], metadata=METADATA[ending])
+    try:
+        target.write_bytes(drawn.getvalue())
+    except (OSError, ValueError) as error:  # ValueError for a name that no file system takes
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ParameterError(f"path must be a file that can be written, got {show(str(target))}: {reason}.") from None
+    return target

@@ -1,0 +1,340 @@
+"""The accountant inside the real dp-accounting: its contract suite, its calibration, and its own accountants."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dprounds import (
+    ZCDP,
+    Gaussian,
+    Laplace,
+    ParameterError,
+    PoissonSampled,
+    RandomizedResponse,
+    UnsupportedError,
+    max_rounds,
+    min_noise_multiplier,
+)
+from dprounds.mechanisms import Run
+
+dp: Any = pytest.importorskip("dp_accounting", reason="dp-accounting is not installed")
+privacy_accountant_test: Any = pytest.importorskip(
+    "dp_accounting.privacy_accountant_test", reason="dp-accounting's contract suite needs absl"
+)
+from dp_accounting.dp_event import (  # noqa: E402  (only where dp-accounting is installed)
+    DiscreteLaplaceDpEvent,
+    MixtureOfGaussiansDpEvent,
+    RepeatAndSelectDpEvent,
+)
+
+from dprounds.integrations.dp_accounting import ExactAccountant, run_from_dp_event  # noqa: E402  (as above)
+
+DELTA = 1e-5
+RELATION = dp.NeighboringRelation
+
+GAUSSIAN = dp.GaussianDpEvent(1.1)
+DPSGD = dp.PoissonSampledDpEvent(256 / 60_000, GAUSSIAN)
+
+# Their grid of losses. Each of its sums is pessimistic by at most the interval for each release that is composed, and
+# in fact by about its root; `THEIR_ROUNDING` is what an FFT and a cut tail may take away from that.
+INTERVAL = 1e-4
+THEIR_ROUNDING = 1e-6
+
+EVENTS = [
+    dp.SelfComposedDpEvent(DPSGD, 14_062),
+    dp.SelfComposedDpEvent(dp.GaussianDpEvent(20.0), 500),
+    dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 40),
+    dp.ComposedDpEvent([dp.GaussianDpEvent(3.0), dp.LaplaceDpEvent(5.0), dp.NoOpDpEvent()]),
+    dp.ComposedDpEvent(
+        [
+            dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1_000),
+            dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(2.0)), 1_000),
+            dp.GaussianDpEvent(5.0),
+        ]
+    ),
+    dp.SelfComposedDpEvent(dp.ComposedDpEvent([dp.SelfComposedDpEvent(DPSGD, 40), dp.GaussianDpEvent(60.0)]), 100),
+]
+
+
+class TestContract(privacy_accountant_test.PrivacyAccountantTest):  # type: ignore[misc]  # dp-accounting has no types
+    """What dp-accounting asks of every accountant."""
+
+    __unittest_skip__ = False  # the suite skips itself, and hence its heirs, where pytest collects them
+
+    def _make_test_accountants(self) -> Collection[Any]:
+        return [
+            ExactAccountant(),
+            *(ExactAccountant(relation) for relation in RELATION),
+            ExactAccountant(method="exact"),
+        ]
+
+
+# The peers
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_the_pld_accountant_is_never_below_ours(event: Any) -> None:
+    theirs = dp.pld.PLDAccountant(value_discretization_interval=INTERVAL).compose(event).get_epsilon(DELTA)
+    ours = ExactAccountant().compose(event)
+    assert ours.run.guarantee(delta=DELTA).method == "exact"
+    assert ours.get_epsilon(DELTA) <= theirs * (1 + THEIR_ROUNDING)
+    assert ours.get_epsilon(DELTA) == pytest.approx(theirs, rel=0.01)
+
+
+@pytest.mark.parametrize("event", [*EVENTS, DPSGD, GAUSSIAN, dp.SelfComposedDpEvent(DPSGD, 20), dp.ZCDpEvent(0.1)])
+@pytest.mark.filterwarnings("ignore:Optimal order is the")  # theirs, whose list of orders may be too short
+def test_ours_is_never_above_the_rdp_accountant(event: Any) -> None:
+    theirs = dp.rdp.RdpAccountant().compose(event).get_epsilon(DELTA)
+    assert ExactAccountant().compose(event).get_epsilon(DELTA) <= theirs * (1 + THEIR_ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("relation", "event"),
+    [
+        (RELATION.REPLACE_ONE, dp.SelfComposedDpEvent(dp.GaussianDpEvent(20.0), 100)),
+        (RELATION.REPLACE_SPECIAL, EVENTS[0]),
+        (RELATION.REPLACE_SPECIAL, EVENTS[3]),
+        (RELATION.REPLACE_ONE, dp.RandomizedResponseDpEvent(0.5, 2)),
+        (RELATION.ADD_OR_REMOVE_ONE, dp.SelfComposedDpEvent(DiscreteLaplaceDpEvent(0.1, 1), 30)),
+    ],
+)
+def test_other_relations_and_events_agree_with_the_pld_accountant(relation: Any, event: Any) -> None:
+    theirs = dp.pld.PLDAccountant(relation, value_discretization_interval=INTERVAL).compose(event).get_epsilon(DELTA)
+    ours = ExactAccountant(relation).compose(event).get_epsilon(DELTA)
+    assert theirs * 0.99 <= ours <= theirs * (1 + THEIR_ROUNDING)
+
+
+# Trees
+
+
+@pytest.mark.parametrize(
+    ("event", "run"),
+    [
+        (dp.NoOpDpEvent(), Run()),
+        (GAUSSIAN, Gaussian(1.1) * 1),
+        (dp.LaplaceDpEvent(2.0), Laplace(2.0) * 1),
+        (dp.ZCDpEvent(0.5), ZCDP(0.5) * 1),
+        (DPSGD, PoissonSampled(Gaussian(1.1), 256 / 60_000) * 1),
+        (dp.PoissonSampledDpEvent(0.1, dp.LaplaceDpEvent(2.0)), PoissonSampled(Laplace(2.0), 0.1) * 1),
+        (DiscreteLaplaceDpEvent(0.3, 1), RandomizedResponse(0.3) * 1),
+        (dp.PoissonSampledDpEvent(1.0, GAUSSIAN), Gaussian(1.1) * 1),
+        (dp.PoissonSampledDpEvent(0.0, GAUSSIAN), Run()),
+        (dp.PoissonSampledDpEvent(0.0, dp.NonPrivateDpEvent()), Run()),
+        (dp.PoissonSampledDpEvent(0.1, dp.NoOpDpEvent()), Run()),
+        (dp.SelfComposedDpEvent(GAUSSIAN, 0), Run()),
+        (dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 0), Run()),
+        (dp.ComposedDpEvent([]), Run()),
+    ],
+)
+def test_each_event_is_its_mechanism(event: Any, run: Run) -> None:
+    assert run_from_dp_event(event) == run
+    assert ExactAccountant().compose(event).run == run
+
+
+def test_counts_multiply_through_every_nesting() -> None:
+    inner = dp.ComposedDpEvent([dp.SelfComposedDpEvent(DPSGD, 3), GAUSSIAN, GAUSSIAN])
+    event = dp.SelfComposedDpEvent(dp.ComposedDpEvent([dp.SelfComposedDpEvent(inner, 5), DPSGD]), 7)
+    sampled = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+    expected = (sampled * 3 + Gaussian(1.1) * 2) * 35 + sampled * 7
+    assert run_from_dp_event(event) == expected
+    assert ExactAccountant().compose(event, 2).compose(event).run == expected * 3
+
+
+def test_counts_may_be_integers_of_numpy() -> None:
+    event = dp.SelfComposedDpEvent(dp.ComposedDpEvent([dp.SelfComposedDpEvent(GAUSSIAN, np.int64(3))]), np.int32(4))
+    accountant = ExactAccountant().compose(event, np.int64(2))
+    assert accountant.run == Gaussian(1.1) * 24
+    assert accountant.get_epsilon(DELTA) == (Gaussian(1.1) * 24).epsilon(delta=DELTA)
+    assert run_from_dp_event(event) == Gaussian(1.1) * 12
+
+
+def test_no_rounds_cost_nothing() -> None:
+    assert ExactAccountant().compose(GAUSSIAN, 0).get_epsilon(DELTA) == 0.0
+    assert ExactAccountant().compose(dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 0)).get_epsilon(DELTA) == 0.0
+    with pytest.raises(dp.UnsupportedEventError):
+        ExactAccountant().compose(dp.UnsupportedDpEvent(), 0)
+
+
+def test_several_gaussians_on_one_sample_are_one() -> None:
+    event = dp.PoissonSampledDpEvent(
+        0.01, dp.ComposedDpEvent([dp.SelfComposedDpEvent(dp.GaussianDpEvent(2.0), 3), dp.GaussianDpEvent(4.0)])
+    )
+    [(mechanism, rounds)] = run_from_dp_event(dp.SelfComposedDpEvent(event, 1000)).parts
+    assert isinstance(mechanism, PoissonSampled)
+    assert isinstance(mechanism.mechanism, Gaussian)
+    truth = (3 / 4 + 1 / 16) ** -0.5
+    assert truth * (1 - 1e-14) <= mechanism.mechanism.noise_multiplier <= truth
+    assert (mechanism.sampling_rate, rounds) == (0.01, 1000)
+
+
+def test_a_sample_of_a_sample_is_a_smaller_one() -> None:
+    [(mechanism, _)] = run_from_dp_event(dp.PoissonSampledDpEvent(0.1, dp.PoissonSampledDpEvent(0.2, GAUSSIAN))).parts
+    assert isinstance(mechanism, PoissonSampled)
+    assert mechanism.mechanism == Gaussian(1.1)
+    assert 0.02 <= mechanism.sampling_rate <= 0.02 * (1 + 1e-15)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        dp.NonPrivateDpEvent(),
+        dp.GaussianDpEvent(0.0),
+        dp.LaplaceDpEvent(0.0),
+        dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(0.0)),
+        dp.PoissonSampledDpEvent(0.01, dp.NonPrivateDpEvent()),
+        dp.ComposedDpEvent([GAUSSIAN, dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 3)]),
+    ],
+)
+def test_what_hides_nothing_costs_infinity(event: Any) -> None:
+    accountant = ExactAccountant().compose(event)
+    assert [accountant.get_epsilon(delta) for delta in (0.0, DELTA, 0.99)] == [math.inf] * 3
+    assert [accountant.get_delta(epsilon) for epsilon in (0.0, 3.0, math.inf)] == [1.0] * 3
+    run = run_from_dp_event(event)
+    assert run.epsilon(delta=DELTA) == math.inf
+    assert run.delta(epsilon=3.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (dp.UnsupportedDpEvent(), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.SampledWithReplacementDpEvent(100, 10, GAUSSIAN), RELATION.REPLACE_ONE),
+        (dp.SampledWithoutReplacementDpEvent(100, 10, GAUSSIAN), RELATION.REPLACE_ONE),
+        (dp.SingleEpochTreeAggregationDpEvent(1.0, 8), RELATION.REPLACE_SPECIAL),
+        (dp.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0), RELATION.ADD_OR_REMOVE_ONE),
+        (RepeatAndSelectDpEvent(GAUSSIAN, 3.0, 1.0), RELATION.ADD_OR_REMOVE_ONE),
+        (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.ZCDpEvent(0.1, 0.1), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.ZCDpEvent(math.nan), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.RandomizedResponseDpEvent(0.5, 3), RELATION.REPLACE_ONE),
+        (dp.RandomizedResponseDpEvent(0.5, 2), RELATION.REPLACE_SPECIAL),
+        (dp.RandomizedResponseDpEvent(0.5, 2), RELATION.ADD_OR_REMOVE_ONE),
+        (DiscreteLaplaceDpEvent(0.3, 2), RELATION.ADD_OR_REMOVE_ONE),
+        (DiscreteLaplaceDpEvent(0.3, 1), RELATION.REPLACE_ONE),
+        (DPSGD, RELATION.REPLACE_ONE),
+        (dp.PoissonSampledDpEvent(0.1, dp.SelfComposedDpEvent(dp.LaplaceDpEvent(1.0), 2)), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.PoissonSampledDpEvent(0.1, dp.ZCDpEvent(1.0)), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.PoissonSampledDpEvent(1.5, GAUSSIAN), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.PoissonSampledDpEvent(math.nan, GAUSSIAN), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.GaussianDpEvent(math.nan), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.GaussianDpEvent(-1.0), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.LaplaceDpEvent(math.nan), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.SelfComposedDpEvent(GAUSSIAN, -1), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.SelfComposedDpEvent(GAUSSIAN, 1.5), RELATION.ADD_OR_REMOVE_ONE),
+    ],
+)
+def test_what_is_not_proven_is_not_supported(event: Any, relation: Any) -> None:
+    accountant = ExactAccountant(relation)
+    nested = dp.ComposedDpEvent([GAUSSIAN, dp.SelfComposedDpEvent(event, 2)])
+    for tree in (event, nested):
+        assert not accountant.supports(tree)
+        with pytest.raises(dp.UnsupportedEventError):
+            accountant.compose(tree)
+        with pytest.raises(UnsupportedError):
+            run_from_dp_event(tree, neighboring_relation=relation)
+    assert accountant.run == Run()
+    assert accountant.ledger == dp.NoOpDpEvent()
+
+
+def test_a_subclass_may_mean_something_else() -> None:
+    class Louder(dp.GaussianDpEvent):  # type: ignore[misc]  # dp-accounting has no types
+        pass
+
+    assert not ExactAccountant().supports(Louder(1.0))
+
+
+def test_replacing_a_record_moves_a_sum_twice_as_far() -> None:
+    event = dp.ComposedDpEvent([dp.GaussianDpEvent(3.0), dp.LaplaceDpEvent(5.0)])
+    assert run_from_dp_event(event, neighboring_relation=RELATION.REPLACE_ONE) == Gaussian(1.5) + Laplace(2.5)
+
+
+def test_supports_changes_nothing() -> None:
+    accountant = ExactAccountant()
+    assert accountant.supports(EVENTS[-1])
+    assert accountant.run == Run()
+
+
+def test_the_ledger_holds_what_was_composed() -> None:
+    accountant = ExactAccountant().compose(DPSGD, 10).compose(GAUSSIAN)
+    assert accountant.ledger == dp.ComposedDpEvent([dp.SelfComposedDpEvent(DPSGD, 10), GAUSSIAN])
+    assert run_from_dp_event(accountant.ledger) == accountant.run
+
+
+def test_the_ends_of_delta() -> None:
+    pure = ExactAccountant().compose(dp.LaplaceDpEvent(2.0), 3)
+    assert 1.5 <= pure.get_epsilon(0.0) <= 1.5 * (1 + 1e-14)
+    assert pure.get_epsilon(1.0) == 0.0
+    assert ExactAccountant().compose(GAUSSIAN).get_epsilon(0.0) == math.inf
+    assert pure.get_delta(math.inf) == 0.0
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.1, 1.5])
+def test_a_delta_that_is_none_is_refused(bad: float) -> None:
+    for accountant in (ExactAccountant(), ExactAccountant().compose(dp.NonPrivateDpEvent())):
+        with pytest.raises(ParameterError):
+            accountant.get_epsilon(bad)
+    with pytest.raises(ParameterError):
+        ExactAccountant().compose(GAUSSIAN).get_delta(math.nan)
+
+
+def test_what_is_no_event_is_refused() -> None:
+    with pytest.raises(ParameterError):
+        run_from_dp_event(Gaussian(1.0))
+    with pytest.raises(TypeError):
+        ExactAccountant().compose(Gaussian(1.0))
+    with pytest.raises(ParameterError):
+        ExactAccountant(method="best")
+
+
+def test_delta_is_the_inverse_of_epsilon() -> None:
+    accountant = ExactAccountant().compose(EVENTS[0])
+    assert accountant.get_delta(accountant.get_epsilon(DELTA)) == pytest.approx(DELTA, rel=1e-6)
+
+
+def test_another_method_answers_by_its_name() -> None:
+    by_name = [ExactAccountant(method=m).compose(EVENTS[0]).get_epsilon(DELTA) for m in ("moments", "optimal", "exact")]
+    assert by_name == sorted(by_name, reverse=True)
+    assert by_name[-1] == ExactAccountant().compose(EVENTS[0]).get_epsilon(DELTA)
+
+
+# Calibration
+
+
+def test_calibrated_noise_meets_the_target_from_the_safe_side() -> None:
+    def event(noise: float) -> Any:
+        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(noise)), 2_000)
+
+    noise = dp.calibrate_dp_mechanism(ExactAccountant, event, 3.0, DELTA)
+    planned = min_noise_multiplier(lambda s: PoissonSampled(Gaussian(s), 0.01) * 2_000, epsilon=3.0, delta=DELTA)
+    assert run_from_dp_event(event(noise)).epsilon(delta=DELTA) <= 3.0
+    assert noise == pytest.approx(planned, abs=3e-6)
+    assert noise <= dp.calibrate_dp_mechanism(dp.rdp.RdpAccountant, event, 3.0, DELTA)
+
+
+def test_calibrated_rounds_are_those_that_are_planned() -> None:
+    def event(rounds: int) -> Any:
+        return dp.SelfComposedDpEvent(DPSGD, rounds)
+
+    bracket = dp.LowerEndpointAndGuess(0, 10_000)
+    rounds = dp.calibrate_dp_mechanism(ExactAccountant, event, 3.0, DELTA, bracket, discrete=True)
+    assert run_from_dp_event(event(rounds)).epsilon(delta=DELTA) <= 3.0
+    best = max_rounds(PoissonSampled(Gaussian(1.1), 256 / 60_000), epsilon=3.0, delta=DELTA)
+    assert best - 1 <= rounds <= best
+
+
+def test_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs/howto/dp-accounting.md").read_text()
+    code = "\n".join(re.findall(r"```\{code-block\} python\n(.*?)```", page, flags=re.DOTALL))
+    test = doctest.DocTestParser().get_doctest(code, {}, "dp-accounting.md", None, 0)
+    assert len(test.examples) > 5
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    runner.run(test)
+    assert runner.summarize().failed == 0

@@ -1,0 +1,258 @@
+"""The numbers behind pictures: never below the truth, and close to what a run answers by itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dprounds import (
+    ZCDP,
+    ApproximateDP,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    ParameterError,
+    PoissonSampled,
+    RandomizedResponse,
+    RdpCurve,
+    curves,
+    paper,
+)
+from dprounds.accounting import loss_law
+from dprounds.curves import attack, on_lines
+from dprounds.divergences import squared_hellinger, total_variation
+from dprounds.mechanisms import Release
+from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.mechanisms.composition import Run
+from tests.references import gaussian, profile
+
+SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+STEPS: dict[str, tuple[Release, int, float]] = {
+    "DP-SGD": (SGD, 25_000, 1e-5),
+    "Gaussian": (Gaussian(20.0), 1000, 1e-5),
+    "tiny delta": (Gaussian(20.0), 1000, 1e-300),
+    "large delta": (Gaussian(20.0), 1000, 0.3),
+    "many rounds": (SGD, 10**9, 1e-6),
+    "one round": (Gaussian(1.0), 1, 1e-5),
+    "Laplace": (Laplace(20.0), 500, 1e-5),
+    "responses": (RandomizedResponse(0.1), 40, 1e-5),
+    "lattice": (DiscreteGaussian(10.0), 100, 1e-5),
+    "infinite mass": (ApproximateDP(0.1, 1e-7), 80, 1e-5),
+    "two parts": (Gaussian(20.0) * 2 + Laplace(30.0), 300, 1e-5),
+    "curve only": (ZCDP(0.01), 500, 1e-5),
+    "table": (RdpCurve([2.0, 4.0, 8.0], [0.01, 0.02, 0.05]), 100, 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_drawn_epsilons_are_those_of_the_run_or_a_thousandth_more(name: str) -> None:
+    step, last, delta = STEPS[name]
+    curve = curves.epsilon_over_rounds(step, delta=delta, last=last, points=25)
+    assert curve.rounds[0] == 1
+    assert curve.rounds[-1] == last
+    expected = RUN_METHODS if step.has_moment_function else RUN_METHODS[:-1]
+    assert tuple(curve.epsilon) == expected
+    for method, epsilons in curve.epsilon.items():
+        for i in sorted({curve.rounds.size // 3, 2 * curve.rounds.size // 3, curve.rounds.size - 1}):
+            own = (step * int(curve.rounds[i])).guarantee(delta=delta, method=method)
+            assert epsilons[i] >= own.lower
+            assert epsilons[i] <= own.epsilon * (1.0 + 1e-3)
+            # no method is below what its own search finds, but for the last digits of that search
+            assert epsilons[i] >= own.epsilon * (1.0 - 1e-8)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-40])
+def test_exact_epsilons_on_shared_lines_are_never_below_the_gaussian_truth(delta: float) -> None:
+    curve = curves.epsilon_over_rounds(Gaussian(20.0), delta=delta, last=3000, points=30, methods=["exact"])
+    for n, epsilon in zip(curve.rounds, curve.epsilon["exact"], strict=True):
+        assert gaussian.delta(math.sqrt(float(n)) / 20.0, float(epsilon)) <= delta
+
+
+@pytest.mark.parametrize("rounds", [3, 12, 40])
+def test_exact_epsilons_of_atoms_are_never_below_the_truth(rounds: int) -> None:
+    epsilons = on_lines.exact_epsilons(RandomizedResponse(0.1), [1, rounds], delta=1e-5)
+    assert profile.randomized_response(0.1, rounds, float(epsilons[-1])) <= 1e-5
+
+
+@pytest.mark.parametrize("name", ["DP-SGD", "large delta", "responses", "two parts"])
+def test_better_methods_are_never_drawn_above_looser_ones(name: str) -> None:
+    step, last, delta = STEPS[name]
+    curve = curves.epsilon_over_rounds(step, delta=delta, last=last, points=20)
+    rows = list(curve.epsilon.values())
+    for looser, better in pairwise(rows):
+        assert (better[np.isfinite(better)] <= looser[np.isfinite(better)]).all()
+
+
+def test_a_page_can_draw_dp_sgd_from_a_handful_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[float] = []
+    line_near: Callable[..., Any] = loss_law.line_near
+
+    def counted(*arguments: object, **given: Any) -> object:
+        made.append(given["epsilon"])
+        return line_near(*arguments, **given)
+
+    monkeypatch.setattr(on_lines, "line_near", counted)
+    curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=25_000, points=40)
+    assert np.isfinite(curve.epsilon["exact"]).sum() > 30
+    assert len(made) <= 8  # two directions
+
+
+def test_the_dearer_direction_counts_whichever_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = PoissonSampled(Gaussian(1.0), 0.05)
+    usual = on_lines.exact_epsilons(step, [500, 800], delta=1e-5)
+    monkeypatch.setattr(Run, "directions", ("add", "remove"))
+    assert on_lines.exact_epsilons(step, [500, 800], delta=1e-5) == pytest.approx(usual, rel=1e-4)
+    monkeypatch.setattr(Run, "directions", ("add",))
+    assert (on_lines.exact_epsilons(step, [500, 800], delta=1e-5) < 0.99 * usual).all()
+
+
+def test_rounds_too_few_for_an_exact_sum_are_gaps_and_have_no_rows() -> None:
+    curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=25_000, points=20)
+    assert curve.epsilon["exact"][0] == math.inf
+    assert all(row["rounds"] != 1 for row in curve.to_rows() if row["method"] == "exact")
+    assert "exact" not in curves.epsilon_over_rounds(SGD, delta=1e-5, last=3, points=3).epsilon
+
+
+def test_mass_at_infinity_above_delta_has_no_epsilon() -> None:
+    curve = curves.epsilon_over_rounds(ApproximateDP(0.1, 1e-3), delta=1e-2, last=40, points=40)
+    for n, epsilon in zip(curve.rounds, curve.epsilon["optimal"], strict=True):
+        assert (epsilon == math.inf) == ((ApproximateDP(0.1, 1e-3) * int(n)).infinite_mass > 1e-2)
+
+
+def test_methods_are_chosen_by_name() -> None:
+    curve = curves.epsilon_over_rounds(Gaussian(20.0), delta=1e-5, last=10, points=3, methods=("exact", "balle"))
+    assert tuple(curve.epsilon) == ("balle", "exact")
+
+
+@pytest.mark.parametrize("run", [SGD * 5000, Laplace(3.0) * 5, RandomizedResponse(0.5) * 8, ZCDP(0.1) * 3])
+def test_drawn_deltas_are_those_of_the_run_or_a_thousandth_more(run: Any) -> None:
+    curve = curves.privacy_profile(run, points=9)
+    for method, deltas in curve.delta.items():
+        for i in (0, 3, 6):
+            own = run.delta(epsilon=float(curve.epsilon[i]), method=method)
+            assert own * (1.0 - 1e-5) <= deltas[i] <= own * (1.0 + 1e-3)
+
+
+def test_the_gaussian_profile_is_never_below_the_truth_and_ends_where_asked() -> None:
+    curve = curves.privacy_profile(Gaussian(20.0) * 500, last_delta=1e-20, points=21)
+    mu = math.sqrt(500.0) / 20.0
+    for epsilon, delta in zip(curve.epsilon, curve.delta["exact"], strict=True):
+        assert gaussian.delta(mu, float(epsilon)) <= delta
+    assert curve.delta["exact"][-1] == pytest.approx(1e-20, rel=1e-6)
+
+
+def test_a_profile_with_mass_at_infinity_counts_it() -> None:
+    run = ApproximateDP(0.1, 1e-4) * 20 + Gaussian(5.0)
+    curve = curves.privacy_profile(run, epsilons=[0.5, 50.0])
+    for deltas in curve.delta.values():
+        assert deltas[1] >= run.infinite_mass
+    assert curve.delta["exact"][0] == pytest.approx(run.delta(epsilon=0.5), rel=1e-3)
+
+
+@pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
+def test_no_attacker_is_below_the_trade_off_curve(mu: float) -> None:
+    curve = curves.trade_off_curve(Gaussian(1.0 / mu) * 1, points=31)
+    truth = ndtr(ndtri(1.0 - curve.false_positive_rate) - mu)
+    assert (curve.false_negative_rate <= truth + 1e-15).all()  # the reference is in doubles
+    assert (curve.false_negative_rate[1:] >= truth[1:] - 1e-3).all()
+    assert curve.advantage == pytest.approx(2.0 * ndtr(0.5 * mu) - 1.0, rel=1e-9)
+    at_one_percent = 1.0 - ndtr(ndtri(0.99) - mu)
+    assert at_one_percent <= curve.true_positive_rate_at_one_percent <= at_one_percent + 1e-3
+
+
+@pytest.mark.parametrize("run", [Gaussian(1e-3) * 1000, Gaussian(1.0) * 10**8, Laplace(1e-3) * 100])
+def test_where_there_is_no_privacy_none_is_drawn(run: Any) -> None:
+    assert curves.trade_off_curve(run, points=3).advantage >= 1.0 - 1e-12
+    for deltas in curves.privacy_profile(run, epsilons=[0.0, 1.0]).delta.values():
+        assert (deltas >= 1.0 - 1e-12).all()
+
+
+def test_a_profile_is_interpolated_from_above() -> None:
+    at = np.linspace(0.0, 6.0, 7)
+    delta = np.array([float(gaussian.delta(1.0, epsilon)) for epsilon in at])
+    between = np.linspace(0.0, 8.0, 50)
+    truth = np.array([float(gaussian.delta(1.0, epsilon)) for epsilon in between])
+    assert (attack._between(between, at, delta) >= truth).all()
+
+
+def test_the_optimal_conversion_is_the_edge_of_the_joint_range() -> None:
+    picture = curves.conversion_picture(epsilon=1.0, order=4.0, points=21)
+    assert picture.bounds["optimal"] == pytest.approx(picture.least, rel=1e-9, abs=1e-12)
+    for bound in picture.bounds.values():
+        assert (bound <= picture.least * (1.0 + 1e-9)).all()
+
+
+def test_the_joint_range_of_any_two_divergences_has_axes() -> None:
+    picture = curves.joint_range_picture(total_variation, squared_hellinger, points=5)
+    assert picture.first == "total variation (probability)"
+    assert (picture.least <= picture.greatest).all()
+    assert picture.greatest == pytest.approx(picture.value)
+
+
+def test_rows_are_json_with_the_words_of_the_library() -> None:
+    run = Gaussian(20.0) * 100
+    rows: dict[str, list[Any]] = {
+        "rounds delta method epsilon": list(curves.epsilon_over_rounds(SGD, delta=1e-5, last=500, points=4).to_rows()),
+        "epsilon method delta": list(curves.privacy_profile(run, points=3).to_rows()),
+        "false_positive_rate false_negative_rate": list(curves.trade_off_curve(run, points=3).to_rows()),
+        "order epsilon delta method rdp": list(paper.figure_1(points=3)[0].to_rows()),
+        "noise_multiplier delta rounds method epsilon": list(paper.figure_2(points=2).to_rows()),
+        "noise_multiplier delta sampling_rate rounds epochs method epsilon": list(paper.figure_3(points=2).to_rows()),
+    }
+    for keys, table in rows.items():
+        assert table
+        assert all(list(row) == keys.split() for row in table)
+        json.dumps(table, allow_nan=False)
+    conversion = curves.conversion_picture(epsilon=1.0, order=2.0, points=3).to_rows()
+    assert set(conversion[1]) == {"value", "least", "moments", "balle", "closed-form", "optimal"}
+    json.dumps(conversion, allow_nan=False)
+
+
+def test_the_paper_s_figures_with_the_exact_curve_below_the_others() -> None:
+    seen: list[None] = []
+    for figure in (
+        paper.figure_2(points=4, exact=True, progress=lambda: seen.append(None)),
+        paper.figure_3(points=3, exact=True, progress=lambda: seen.append(None)),
+    ):
+        names = list(figure.epsilon)
+        assert names[-1] == "exact"
+        assert (figure.epsilon["exact"] < figure.epsilon[names[-2]]).all()
+    assert len(seen) == 4 + 3
+
+
+BAD: list[Callable[[], object]] = [
+    lambda: curves.epsilon_over_rounds(SGD, delta=math.nan, last=10),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1.0, last=10),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=0),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=2**53 + 1),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=10, points=1),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=10, methods="exact"),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=10, methods=[]),
+    lambda: curves.epsilon_over_rounds(SGD, delta=1e-5, last=10, methods=["best"]),
+    lambda: curves.epsilon_over_rounds(1.1, delta=1e-5, last=10),  # type: ignore[arg-type]  # the point of the test
+    lambda: curves.privacy_profile(SGD, epsilons=[math.nan]),
+    lambda: curves.privacy_profile(SGD, epsilons=[-1.0]),
+    lambda: curves.privacy_profile(SGD, epsilons=[]),
+    lambda: curves.privacy_profile(SGD, last_delta=0.0),
+    lambda: curves.trade_off_curve(SGD, false_positive_rates=[1.5]),
+    lambda: curves.trade_off_curve(SGD, false_positive_rates=[math.nan]),
+    lambda: curves.trade_off_curve(SGD, false_positive_rates=[]),
+    lambda: curves.conversion_picture(epsilon=math.nan, order=2.0),
+    lambda: curves.conversion_picture(epsilon=1.0, order=1.0),
+    lambda: curves.conversion_picture(epsilon=1.0, order=2.0, upto=1.0),
+    lambda: paper.figure_2(last=0),
+    lambda: paper.figure_3(points=0),
+]
+
+
+@pytest.mark.parametrize("number", range(len(BAD)))
+def test_curves_refuse_bad_input(number: int) -> None:
+    with pytest.raises(ParameterError):
+        BAD[number]()

@@ -1,0 +1,71 @@
+"""The documentation's pictures are those that its script draws, and every page shows what exists."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "_build" not in path.parts)
+NUMBER = re.compile(r"-?\d+\.\d+")
+# Ours; the folder holds other scripts' pictures too.
+SHOWN = re.compile(r"```\{image\} (\S*figures/(\S+)\.svg)")
+MOST_BYTES = 100_000
+# Points, of 72 to an inch: less than anybody sees, more than a rounding of the last digit moves a line.
+NEAR = 0.02
+
+
+def script() -> ModuleType:
+    spec = spec_from_file_location("documentation_figures", DOCS / "figures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def maker(picture: str) -> str:
+    """The version of Matplotlib that drew it: another one sets letters and ticks a little differently."""
+    found = re.search(r"Matplotlib v([\w.]+)", picture)
+    return found[1] if found else ""
+
+
+def same_picture(first: str, second: str) -> bool:
+    ours, theirs = NUMBER.findall(first), NUMBER.findall(second)
+    return NUMBER.sub("#", first) == NUMBER.sub("#", second) and all(
+        abs(float(a) - float(b)) <= NEAR for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def test_the_pictures_are_what_the_script_draws(tmp_path: Path) -> None:
+    figures = script()
+    figures.main(tmp_path)
+    drawn = {path.stem: path.read_text() for path in tmp_path.iterdir()}
+    assert set(drawn) == set(figures.PICTURES)
+    for name, picture in drawn.items():
+        kept = (DOCS / "figures" / f"{name}.svg").read_text()
+        assert len(kept.encode()) < MOST_BYTES
+        if maker(kept) == maker(picture):
+            assert same_picture(kept, picture), f"{name}.svg is not what the code draws: run python docs/figures.py"
+
+
+def test_a_moved_line_is_another_picture() -> None:
+    line = '<path d="M 10.25 20.5 L 30.75 40.125"/>'
+    assert same_picture(line, line.replace("40.125", "40.126"))
+    assert not same_picture(line, line.replace("40.125", "40.25"))
+    assert not same_picture(line, line.replace("path", "use"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_picture_on_a_page_exists(page: Path) -> None:
+    for path, _ in SHOWN.findall(page.read_text()):
+        assert (page.parent / path).is_file()
+
+
+def test_every_picture_of_the_script_is_shown() -> None:
+    shown = {name for page in PAGES for _, name in SHOWN.findall(page.read_text())}
+    assert set(script().PICTURES) <= shown
