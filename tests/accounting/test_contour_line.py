@@ -11,8 +11,9 @@ import pytest
 
 from dprounds.accounting.decay import gaussian_ceiling, sampled_gaussian_ceiling
 from dprounds.accounting.line import LOG_MOMENT_ERROR, Line, log_zeta
-from dprounds.accounting.loss_law import line_near
+from dprounds.accounting.loss_law import LossLaw, line_near
 from dprounds.accounting.saddle import expand, saddle_at_delta, saddle_at_epsilon
+from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
 from dprounds.mechanisms.composition import Run
 from tests.accounting.contour_laws import law
@@ -159,3 +160,11 @@ def test_moment_functions_are_as_accurate_as_lines_assume(sigma: float, rate: fl
             error = abs(mp.exp(mine) - mp.exp(exact)) / mp.exp(saddle.value)
         size = abs(saddle.value) + abs(saddle.slope) * point.imag + 0.5 * saddle.curvature * point.imag**2
         assert error <= 0.2 * LOG_MOMENT_ERROR * size
+
+
+def test_a_line_of_negative_variance_is_refused() -> None:
+    """Every bound of a line takes its variance for that of a Gaussian."""
+    one = LossLaw(log_moment=lambda z: 0.5 * z * (z + 1))
+    line = line_near(one, saddle_at_epsilon(one.log_moment, 1.0), epsilon=1.0, log_delta=-2.0)
+    with pytest.raises(NumericalError, match="smooths nothing"):
+        replace(line, variance=-1e-9)

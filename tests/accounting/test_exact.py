@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from scipy.stats import norm
@@ -18,6 +18,7 @@ from dprounds import (
     ApproximateDP,
     Gaussian,
     Laplace,
+    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -187,6 +188,31 @@ def test_exact_is_never_below_the_gaussian_and_never_above_optimal(
     assert truth <= delta <= run.delta(epsilon=epsilon, method="optimal")
     if truth > 1e-290:
         assert delta <= float(truth) * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.floats(-5.0, 5.0).map(lambda x: 10.0**x),
+    st.floats(0.0, 12.0).map(lambda x: int(10.0**x)),
+    st.one_of(st.just(0.0), st.floats(-12.0, 6.0).map(lambda x: 10.0**x)),
+    st.sampled_from([None, "exact", "optimal"]),
+)
+@example(sigma=1e-3, rounds=1000, epsilon=0.0, method="exact")
+@example(sigma=1e-3, rounds=1000, epsilon=0.0, method=None)
+@example(sigma=1.0, rounds=10**7, epsilon=0.0, method=None)
+def test_delta_of_a_gaussian_is_never_below_the_truth_over_the_whole_range(
+    sigma: float, rounds: int, epsilon: float, method: str | None
+) -> None:
+    """Where next to nothing is private delta is close to one, the line close to zero, and no sum may pretend."""
+    with mp.workdps(60):
+        mu = mp.sqrt(rounds) / mpf(sigma)
+        truth = mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+        try:
+            found = (Gaussian(sigma) * rounds).delta(epsilon=epsilon, method=method)
+        except NumericalError:
+            assert method == "exact"
+            return
+        assert mpf(found) >= min(truth, 1)
 
 
 @settings(deadline=None, max_examples=15)
