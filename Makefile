@@ -6,7 +6,7 @@ RUN = $(VENV)/bin/python
 
 .PHONY: demo test check docs bench peers clean
 
-demo: $(VENV)/.ready           ## answer the question, draw the paper's figures
+demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.ready           ## all tests, doctests and documentation examples
@@ -21,11 +21,11 @@ docs: $(VENV)/.docs            ## HTML documentation in docs/_build; warnings ar
 	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(BENCH_VENV)/.ready    ## speed, as ratios against the peers in one run
+bench: $(BENCH_VENV)/.ready    ## speed and tightness beside the peers; writes docs/comparison.md
 	$(BENCH_VENV)/bin/python -m benchmarks
 
 peers: $(VENV)/.peers          ## the peers beside us in .venv, for the tests that compare with them
-	@echo "installed: dp-accounting, Opacus"
+	@echo "installed: dp-accounting, Opacus, prv-accountant, autodp"
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) docs/_build build dist figures
