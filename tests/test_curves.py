@@ -256,3 +256,11 @@ BAD: list[Callable[[], object]] = [
 def test_curves_refuse_bad_input(number: int) -> None:
     with pytest.raises(ParameterError):
         BAD[number]()
+
+
+@pytest.mark.parametrize("run", [Gaussian(11.593458515437078) * 35_184_586, Gaussian(0.02) * 10, Gaussian(1e-3) * 1])
+def test_no_protection_is_drawn_where_there_is_none(run: Run) -> None:
+    """Losses of thousands of nats: their exponentials overflow, and what lies between two points must not hide them."""
+    curve = curves.trade_off_curve(run, false_positive_rates=[0.01, 0.5])
+    assert curve.false_negative_rate.max() < 1e-6
+    assert curve.advantage > 1 - 1e-6

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SHOWS = (">>> ", "```console\n")
+SHOWS = {".py": (">>> ",), ".md": ("```python\n", "```console\n")}  # pages that need a peer have fences of their own
 
 
 def test_every_file_that_shows_an_example_is_run() -> None:
@@ -15,7 +15,7 @@ def test_every_file_that_shows_an_example_is_run() -> None:
     shown = {
         str(path.relative_to(ROOT))
         for path in places
-        if "_build" not in path.parts and any(mark in path.read_text() for mark in SHOWS)
+        if "_build" not in path.parts and any(mark in path.read_text() for mark in SHOWS[path.suffix])
     }
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist", "src", "docs", "README.md"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120, check=True)

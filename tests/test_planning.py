@@ -14,7 +14,6 @@ from dprounds import (
     Gaussian,
     InfeasibleError,
     Laplace,
-    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -121,18 +120,21 @@ def test_noise_is_planned_exactly_though_some_noise_on_the_way_has_no_exact_answ
     def run(noise_multiplier: float) -> Release:
         return PoissonSampled(Gaussian(noise_multiplier), 256 / 60_000) * 14_062
 
-    with pytest.raises(NumericalError):
-        (run(0.25) * 1).epsilon(delta=1e-5, method="exact")
     for epsilon in (3.0, 40.0):
         noise = min_noise_multiplier(run, epsilon=epsilon, delta=1e-5, method="exact")
         assert (run(noise) * 1).epsilon(delta=1e-5, method="exact") <= epsilon
         assert (run(noise * (1 - 2e-6)) * 1).epsilon(delta=1e-5, method="exact") > epsilon
 
 
-def test_an_exact_plan_that_ends_where_nothing_is_exact_is_refused() -> None:
-    """A single sampled round has no exact answer at any noise: less noise may do, so no answer is given."""
-    with pytest.raises(NumericalError):
-        min_noise_multiplier(lambda s: PoissonSampled(Gaussian(s), 0.01) * 1, epsilon=1.0, delta=1e-5, method="exact")
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_few_sampled_rounds_are_planned_exactly(rounds: int) -> None:
+    def run(noise_multiplier: float) -> Release:
+        return PoissonSampled(Gaussian(noise_multiplier), 0.01) * rounds
+
+    budget = {"epsilon": 0.5, "delta": 1e-5}
+    noise = min_noise_multiplier(run, **budget, method="exact", tolerance=1e-3)
+    assert (run(noise) * 1).epsilon(delta=1e-5, method="exact") <= 0.5
+    assert noise < 0.95 * min_noise_multiplier(run, **budget, method="optimal")
 
 
 def test_noise_of_the_moments_accountant_is_its_formula() -> None:
@@ -190,5 +192,17 @@ def test_what_is_no_run_is_refused() -> None:
         min_noise_multiplier(Gaussian(1.0), epsilon=1.0, delta=1e-5)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(ParameterError, match=r"^what make_run returns must be a mechanism or a run"):
         min_noise_multiplier(lambda s: s, epsilon=1.0, delta=1e-5)  # type: ignore[arg-type,return-value]  # the point of the test
-    with pytest.raises(ParameterError, match=r"^tolerance must be in \(0, 1\), got 0"):
+    with pytest.raises(ParameterError, match=r"^tolerance must be in \[1e-14, 1\), got 0"):
         min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5, tolerance=0.0)
+
+
+@pytest.mark.parametrize("tolerance", [1e-17, 1e-16, 0.0, 1.0, math.nan])
+def test_a_tolerance_that_rounding_swallows_is_refused(tolerance: float) -> None:
+    with pytest.raises(ParameterError, match=r"^tolerance must be in \[1e-14, 1\)"):
+        min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5, method="moments", tolerance=tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [1e-14, 1e-12, 0.5])
+def test_the_finest_and_the_coarsest_tolerance_end(tolerance: float) -> None:
+    noise = min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5, method="moments", tolerance=tolerance)
+    assert (Gaussian(noise) * 1).epsilon(delta=1e-5, method="moments") <= 1.0

@@ -32,7 +32,8 @@ __all__ = ["checked_release", "max_rounds", "max_sampling_rate", "min_noise_mult
 
 # Beyond this, doubles no longer count one by one, so no answer could be told from the next.
 MOST_ROUNDS = 2**53
-TOLERANCE = _validate.Interval.parse("(0, 1)")
+# Below this the steps of a search are lost in rounding.
+TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
 # Noise multipliers outside of this range are no noise at all, or no signal.
 NOISE_RANGE = (1e-6, 1e9)
 # A lower sampling rate than this samples nobody from any data set there is.
@@ -142,7 +143,7 @@ def min_noise_multiplier(
     method
         The bound to plan by; by default exact where every part has a moment function.
     tolerance
-        Relative width of the last bracket, in (0, 1).
+        Relative width of the last bracket, in [1e-14, 1).
 
     Examples
     --------
@@ -193,7 +194,7 @@ def max_sampling_rate(
     method
         The bound to plan by; by default exact where every part has a moment function.
     tolerance
-        Relative width of the last bracket, in (0, 1).
+        Relative width of the last bracket, in [1e-14, 1).
 
     Examples
     --------

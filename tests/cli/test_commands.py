@@ -327,3 +327,22 @@ def test_numbers_are_read_as_people_write_them() -> None:
     assert options.number("1e6") == 1e6
     assert options.number("256/60000") == 256 / 60_000
     assert math.isnan(options.number("nan"))
+
+
+@pytest.mark.parametrize("words", [["--json"], [], ["--help"]])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_greek_letters_gets_an_answer(words: list[str], encoding: str) -> None:
+    question = ["epsilon", "--noise-multiplier", "1", "--rounds", "10", "--delta", "1e-5"]
+    done = ask(*question, *words, PYTHONIOENCODING=encoding, PYTHONUTF8="0", LC_ALL="C")
+    assert (done.returncode, done.stderr) == (0, "")
+    if words == ["--json"]:
+        assert json.loads(done.stdout)["question"] == "epsilon"
+
+
+@pytest.mark.parametrize(("where", "code"), [(">&-", 0), (">/dev/full", 1), ("2>&-", 0)])
+def test_an_output_that_is_closed_or_full_is_no_traceback(where: str, code: int) -> None:
+    command = f"{sys.executable} -m dprounds epsilon --noise-multiplier 1 --rounds 10 --delta 1e-5 {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 1

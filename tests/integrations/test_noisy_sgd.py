@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from dprounds import Accountant, Gaussian, Laplace, NumericalError, ParameterError, PoissonSampled, max_rounds
+from dprounds.integrations import noisy_sgd
 from dprounds.integrations.noisy_sgd import LogisticGradients, NoisySGD, PerExampleGradients, clip_factors
 
 RECORDS, RATE, NOISE, EPSILON, DELTA = 200, 0.1, 3.0, 1.0, 1e-4
@@ -341,7 +342,84 @@ def test_a_resumed_run_with_a_seed_draws_other_noise(tmp_path: Path) -> None:
     assert len({tuple(step.tolist()) for step in steps}) == 4
 
 
+def test_runs_with_one_seed_and_one_accountant_share_no_noise() -> None:
+    """Else twice the weights of one clipping norm less those of its double would have no noise left in them."""
+    ledger = Accountant()
+    first, second = (training(accountant=ledger, random_state=1, clip_norm=clip) for clip in (1.0, 2.0))
+    for run in (first, second, first):
+        run.run(1)
+    third = training(accountant=ledger, random_state=1)
+    third.run(1)
+    alone = training(random_state=1)
+    alone.run(1)
+    lone = alone.weights.copy()
+    alone.run(1)
+    assert np.abs(2.0 * lone - second.weights).min() > 1e-6
+    assert np.abs(lone - third.weights).min() > 1e-6
+    # what others do between its rounds does not change a run's own stream
+    assert (first.weights == alone.weights).all()
+
+
+def test_the_stream_of_a_seed_depends_on_all_that_is_recorded() -> None:
+    ledgers = [Accountant() for _ in range(4)]
+    for ledger, spent in zip(ledgers[1:], (Laplace(5.0) * 1, Laplace(5.0) * 2, Laplace(6.0) * 1), strict=True):
+        ledger.record(spent)
+    found = []
+    for ledger in ledgers:
+        run = training(accountant=ledger, random_state=1, epsilon=9.0)
+        run.run(1)
+        found.append(tuple(run.weights.tolist()))
+    assert len(set(found)) == 4
+
+
 # Killed and resumed
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_what_is_recorded_after_a_round_is_on_disk_before_the_next_one(
+    tmp_path: Path, error: type[BaseException] | None
+) -> None:
+    path, seen = tmp_path / "run.npz", []
+
+    def watch(weights: Any, lot: Any, clip_norm: float) -> Any:
+        seen.append(on_disk(path).run)
+        return np.zeros_like(weights)
+
+    def release_something(state: NoisySGD) -> None:
+        if state.rounds == 2:
+            state.accountant.record(Laplace(20.0))
+            assert state.remaining > 10  # planned anew meanwhile, and to be saved all the same
+            if error is not None:
+                raise error
+
+    run = training(watch, checkpoint=path, reserve=8)
+    if error is None:
+        run.run(4, after_round=release_something)
+        assert seen[1] == STEP * 4
+        assert seen[2] == STEP * 4 + Laplace(20.0)
+        assert on_disk(path).run == STEP * 4 + Laplace(20.0)
+    else:
+        with pytest.raises(error):
+            run.run(after_round=release_something)
+        assert on_disk(path).run == STEP * 8 + Laplace(20.0)
+
+
+def test_what_is_recorded_after_a_round_is_saved_before_anything_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan takes time, in which a kill would lose it."""
+    path, planned = tmp_path / "run.npz", []
+    run = training(checkpoint=path, reserve=8)
+    plan = NoisySGD._plan
+
+    def watch(state: NoisySGD) -> None:
+        planned.append(Laplace(20.0) in on_disk(path).run.mechanisms)
+        plan(state)
+
+    monkeypatch.setattr(NoisySGD, "_plan", watch)
+    run.run(4, after_round=lambda state: state.accountant.record(Laplace(20.0)))
+    assert planned
+    assert all(planned)
 
 
 def test_the_record_on_disk_is_ahead_of_every_round_that_is_computed(tmp_path: Path) -> None:
@@ -431,7 +509,13 @@ def test_a_checkpoint_holds_nothing_from_which_noise_could_be_computed(tmp_path:
     path = tmp_path / "run.npz"
     training(checkpoint=path, random_state=1).run(1)
     with np.load(path) as file:
-        assert set(file.files) == {"format", "weights", "rounds", "records", "accountant"}
+        assert set(file.files) == {"format", "weights", "rounds", "records", "start", "accountant", "stamp"}
+        stamp = str(file["stamp"])
+    # the stamp is no draw of the run's generator: the same run has another one
+    other = tmp_path / "other.npz"
+    training(checkpoint=other, random_state=1).run(1)
+    with np.load(other) as file:
+        assert str(file["stamp"]) != stamp
 
 
 def test_two_runs_cannot_spend_from_one_checkpoint_at_a_time(tmp_path: Path) -> None:
@@ -466,9 +550,82 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path: Path) -> None:
     edited = whole.replace(text, '"rounds": 0'.encode("utf-32-le"))
     for damaged in (b"", whole[:100], whole[:-30], b"no checkpoint", edited):
         path.write_bytes(damaged)
-        with pytest.raises(ParameterError, match="cannot be read"):
+        with pytest.raises(ParameterError, match=r"'run\.npz' cannot be read"):
             training(checkpoint=path)
     assert path.read_bytes() == edited
+
+
+def test_a_bit_that_was_flipped_is_refused_in_a_sentence_or_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    training(checkpoint=path).run(5)
+    with np.load(path) as file:
+        entries = dict(file)
+    kept, plain = on_disk(path), path.read_bytes()
+    np.savez_compressed(path, allow_pickle=False, **entries)
+    generator, refused = np.random.default_rng(8), 0
+    for whole in (plain, path.read_bytes()):
+        for position in generator.integers(len(whole), size=400):
+            damaged = bytearray(whole)
+            damaged[position] ^= 1 << int(generator.integers(8))
+            path.write_bytes(damaged)
+            try:
+                found = noisy_sgd._read(path)
+            except ParameterError:
+                refused += 1
+                continue
+            assert found is not None
+            assert (found.accountant, found.rounds) == (kept, 5)
+    assert refused > 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"weights": np.array(["x"])},
+        {"weights": np.full(3, np.nan)},
+        {"weights": np.zeros(3) + 1j},
+        {"rounds": np.array([1, 2])},
+        {"rounds": np.array(-1)},
+        {"records": np.array("abc")},
+        {"records": np.array(0)},
+        {"start": np.array(3)},
+        {"accountant": np.array(3)},
+        {"accountant": np.array("{}")},
+        {"stamp": np.zeros(0)},
+    ],
+    ids=repr,
+)
+def test_a_checkpoint_with_something_else_in_an_entry_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    path = tmp_path / "run.npz"
+    training(checkpoint=path).run(1)
+    with np.load(path) as file:
+        entries = dict(file)
+    np.savez(path, allow_pickle=False, **{**entries, **wrong})
+    with pytest.raises(ParameterError, match=r"'run\.npz' cannot be read"):
+        training(checkpoint=path)
+
+
+def test_what_is_no_archive_and_what_is_nowhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    with path.open("wb") as file:
+        np.save(file, np.zeros(3))
+    (tmp_path / "folder").mkdir()
+    for no_checkpoint in (path, tmp_path / "folder"):
+        with pytest.raises(ParameterError, match=f"'{no_checkpoint.name}' cannot be read"):
+            training(checkpoint=no_checkpoint)
+    for nowhere in (tmp_path / "missing" / "run.npz", path / "run.npz"):
+        with pytest.raises(ParameterError, match=r"'run\.npz' must be in a folder that exists"):
+            training(checkpoint=nowhere)
+    run = training(checkpoint=tmp_path / "folder" / "run.npz")
+    (tmp_path / "folder").rmdir()
+    with pytest.raises(ParameterError, match=r"run\.npz"):
+        run.run(1)
+
+
+def test_a_checkpoint_whose_lock_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.npz.lock").mkdir()
+    with pytest.raises(ParameterError, match=r"'run\.npz' cannot be locked"):
+        training(checkpoint=tmp_path / "run.npz").run(1)
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
@@ -478,7 +635,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="another training"):
             training(checkpoint=path, **other)
     np.savez(path, format=np.array("another"), weights=0, rounds=0, records=0, accountant="")
-    with pytest.raises(ParameterError, match="must have format"):
+    with pytest.raises(ParameterError, match=r"'run\.npz' must have format"):
         training(checkpoint=path)
 
 
@@ -494,10 +651,55 @@ def test_an_accountant_is_brought_up_to_the_checkpoint_once(tmp_path: Path) -> N
     training(checkpoint=path, accountant=before()).run(3)
     resumed = training(checkpoint=path, accountant=before())
     assert resumed.accountant.run == Laplace(5.0) * 1 + STEP * 5
-    other = before()
+    # and again from the accountant with which it began, or without one
+    assert training(checkpoint=path, accountant=before()).accountant == resumed.accountant
+    assert training(checkpoint=path).accountant == resumed.accountant
+
+
+@pytest.mark.parametrize("others", [200, 300, 400])
+def test_what_another_run_has_spent_is_added_to_what_the_checkpoint_holds(tmp_path: Path, others: int) -> None:
+    """Fewer rounds of the same step, just as many, or more: none of them are those of the checkpoint."""
+    path = tmp_path / "run.npz"
+    training(checkpoint=path, reserve=100, epsilon=9.0).run(300)
+    ledger = Accountant()
+    training(accountant=ledger, epsilon=9.0).run(others)
+    resumed = training(checkpoint=path, accountant=ledger, epsilon=9.0)
+    assert resumed.accountant is ledger
+    assert ledger.run == STEP * (300 + others)
+    # from here on the training has that beside it, and counts it once
+    resumed.run(1)
+    again = Accountant()
+    again.record(STEP, rounds=others)
+    for accountant in (again, None):
+        assert training(checkpoint=path, accountant=accountant, epsilon=9.0).accountant.run == STEP * (301 + others)
+
+
+def test_other_spending_beside_the_start_is_never_taken_for_the_start(tmp_path: Path) -> None:
+    path, start, other = tmp_path / "run.npz", Accountant(), Accountant()
+    start.record(STEP, rounds=2)
+    other.record(STEP)
     other.record(Laplace(7.0))
-    with pytest.raises(ParameterError, match="other rounds"):
-        training(checkpoint=path, accountant=other)
+    training(checkpoint=path, accountant=start).run(3)
+    assert training(checkpoint=path, accountant=other).accountant.run == STEP * 6 + Laplace(7.0)
+
+
+def test_the_accountant_that_has_recorded_a_training_goes_on_with_it(tmp_path: Path) -> None:
+    path, accountant = tmp_path / "run.npz", Accountant()
+    training(checkpoint=path, accountant=accountant, reserve=5).run(3)
+    assert training(checkpoint=path, accountant=accountant, reserve=5).accountant.run == STEP * 3
+
+    def fail(state: NoisySGD) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training(checkpoint=path, accountant=accountant, reserve=5).run(after_round=fail)
+    assert recorded(accountant) == 4
+    # as many as are reserved on disk, and what else it holds by now
+    accountant.record(Laplace(9.0))
+    assert training(checkpoint=path, accountant=accountant, reserve=5).accountant.run == STEP * 8 + Laplace(9.0)
+    # once another accountant has gone on with the file, this one knows no longer what is in it
+    training(checkpoint=path).run(1)
+    assert training(checkpoint=path, accountant=accountant).accountant.run == STEP * (8 + 9) + Laplace(9.0)
 
 
 def test_it_needs_nothing_but_numpy() -> None:

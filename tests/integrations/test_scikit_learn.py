@@ -97,6 +97,46 @@ def test_fits_that_share_an_accountant_share_the_budget(digits: tuple[Any, Any, 
         PrivateLogisticRegression(epsilon=1.0).fit(X, y, accountant=accountant)
 
 
+def test_fits_with_one_seed_and_one_accountant_share_no_noise(digits: tuple[Any, Any, Any, Any]) -> None:
+    X, y, _, _ = digits
+    accountant = Accountant()
+    first, second = (quick(rounds=3, random_state=1).fit(X, y, accountant=accountant).coef_ for _ in range(2))
+    assert (first != second).all()
+    assert (first == quick(rounds=3, random_state=1).fit(X, y).coef_).all()
+
+
+def test_a_checkpoint_goes_on_beside_what_the_accountant_holds(
+    digits: tuple[Any, Any, Any, Any], tmp_path: Path
+) -> None:
+    X, y, _, _ = digits
+    path, step = tmp_path / "model.npz", PoissonSampled(Gaussian(3.0), 0.1)
+    quick(rounds=30).fit(X, y, checkpoint=path)
+    other = Accountant()
+    quick(rounds=20).fit(X, y, accountant=other)
+    model = quick(rounds=31).fit(X, y, accountant=other, checkpoint=path)
+    assert model.n_iter_ == 31
+    assert model.accountant_ is other
+    assert other.run == step * 51
+    assert quick(rounds=31).fit(X, y, checkpoint=path).accountant_.run == step * 51
+
+
+def test_a_fit_that_goes_on_keeps_the_noise_that_was_planned_when_it_began(
+    digits: tuple[Any, Any, Any, Any], tmp_path: Path
+) -> None:
+    X, y, _, _ = digits
+    path, accountant = tmp_path / "model.npz", Accountant()
+    accountant.record(Gaussian(10.0))
+    model = PrivateLogisticRegression(rounds=40, method="moments")
+    noise = model.fit(X, y, accountant=accountant, checkpoint=path).noise_multiplier_
+    coef, spent = model.coef_, model.epsilon_
+    # the very accountant, which holds the training by now, or none
+    for given in (accountant, None):
+        again = clone(model).fit(X, y, accountant=given, checkpoint=path)
+        assert again.noise_multiplier_ == noise
+        assert again.epsilon_ == spent <= 1.0
+        assert (again.coef_ == coef).all()
+
+
 def test_a_seed_repeats_a_fit_and_no_seed_does_not(digits: tuple[Any, Any, Any, Any]) -> None:
     X, y, _, _ = digits
     seeds = (1, 1, np.random.RandomState(1), np.random.RandomState(1), None, None)

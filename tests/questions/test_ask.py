@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from dprounds import (
     ZCDP,
     Gaussian,
+    InfeasibleError,
     ParameterError,
     PoissonSampled,
     delta_from_rdp,
@@ -66,12 +68,30 @@ def test_noise_and_rate_are_those_of_planning(method: str) -> None:
     assert by_method(found, "batch_size") == {method: math.floor(own * 60_000)}
 
 
-def test_a_rate_for_so_many_epochs_meets_the_budget() -> None:
-    setting = Setting(noise_multiplier=1.1, dataset_size=60_000, epochs=5)
-    rate = questions.rate(setting, epsilon=1.0, delta=DELTA, method="exact").best.values["sampling_rate"]
-    assert isinstance(rate, float)
-    assert setting.with_rate(rate).run().epsilon(delta=DELTA) <= 1.0
-    assert setting.with_rate(rate * 1.01).run().epsilon(delta=DELTA) > 1.0
+@pytest.mark.parametrize(
+    ("noise", "dataset", "epochs", "epsilon"),
+    [(1.1, 60_000, 5, 1.0), (4.0, 20, 3, 1.5), (3.0, 10, 2, 1.0), (5.0, 1000, 2, 1.0), (2.0, 50, 7, 4.0)],
+)
+def test_the_batch_for_so_many_epochs_meets_the_budget(noise: float, dataset: int, epochs: int, epsilon: float) -> None:
+    """Fewer records in a batch make more rounds of an epoch, so the rate cannot just be rounded down to a batch."""
+    setting = Setting(noise_multiplier=noise, dataset_size=dataset, epochs=epochs)
+    found = questions.rate(setting, epsilon=epsilon, delta=DELTA, method="optimal").best.values
+    assert found["sampling_rate"] == (found["batch_size"] or 0) / dataset
+    trained = replace(setting, batch_size=found["batch_size"])
+    assert trained.run().epsilon(delta=DELTA, method="optimal") == found["epsilon"]
+    assert (found["epsilon"] or math.inf) <= epsilon
+
+
+def test_a_rate_that_samples_nobody_is_refused() -> None:
+    with pytest.raises(InfeasibleError, match="Not even batches of one out of 10"):
+        questions.rate(Setting(noise_multiplier=0.5, dataset_size=10, rounds=10**6), epsilon=1.0, delta=DELTA)
+    with pytest.raises(QuestionError, match="dataset_size is missing"):
+        questions.rate(Setting(noise_multiplier=1.0, epochs=3), epsilon=1.0, delta=DELTA)
+
+
+def test_a_sentence_states_the_budget_with_all_its_digits() -> None:
+    found = questions.rounds(Setting(noise_multiplier=20.0), epsilon=6.0000049, delta=1.0000049e-5, method="optimal")
+    assert "ε = 6.0000049 at δ = 1.0000049e-05" in found.sentence
 
 
 def test_conversions_are_the_librarys() -> None:

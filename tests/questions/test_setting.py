@@ -99,3 +99,12 @@ def test_missing_and_conflicting_words_get_a_sentence(words: dict[str, object], 
 def test_words_out_of_range_get_the_librarys_sentence(words: dict[str, object], says: str) -> None:
     with pytest.raises(ParameterError, match=says):
         Setting(**words).run()  # type: ignore[arg-type]  # the words are of several types
+
+
+@pytest.mark.parametrize("dataset", [3, 7, 15, 49, 60_000])
+@pytest.mark.parametrize("epochs", [1, 2, 10])
+def test_a_fraction_typed_as_a_rate_makes_the_rounds_of_its_batch(dataset: int, epochs: int) -> None:
+    """1/15 as a double is a little more than a fifteenth, of which fourteen whole rounds would make an epoch."""
+    by_rate = Setting(noise_multiplier=1.0, sampling_rate=1 / dataset, epochs=epochs)
+    by_batch = Setting(noise_multiplier=1.0, batch_size=1, dataset_size=dataset, epochs=epochs)
+    assert by_rate.total_rounds() == by_batch.total_rounds() == epochs * dataset

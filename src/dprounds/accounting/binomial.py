@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dprounds.accounting.contour import Bracket
+from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["MOST_ROUNDS", "binomial_delta", "binomial_epsilon"]
@@ -28,6 +29,8 @@ MOST_ROUNDS = 10_000
 HALVINGS = 60
 # How far below the answer the lower end is tried, relative to it.
 NARROW = 1e-12
+# A total loss beyond this is rounded by more than 1e-3, and tells everything anyway.
+LARGEST_LOSS = 1e12
 
 
 def binomial_delta(loss: float, rounds: int, *, epsilon: float) -> Bracket:
@@ -37,6 +40,8 @@ def binomial_delta(loss: float, rounds: int, *, epsilon: float) -> Bracket:
     -------
     [KOV15, Theorem 3.3]; the roundings below are those of the terms, each relative to what it was made of.
     """
+    if not rounds * loss <= LARGEST_LOSS:
+        raise NumericalError(f"{rounds} responses of epsilon {loss:g} lose more than doubles tell apart.")
     k = np.arange(rounds + 1.0)
     losses = (2.0 * k - rounds) * loss
     log_truth = -np.log1p(np.exp(-loss))

@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 OPERATIONS = 32.0 * UNIT_ROUNDOFF
 # Probabilities below the range of doubles vanish. So much is counted as an infinite loss for each cell, instead.
 VANISHED = 1e-307
+# A narrow law is inside of its group after the first; a wide one is smooth, and its mean in the middle anyway.
+SHIFTS = 3
 
 
 class Cells(NamedTuple):
@@ -44,7 +46,7 @@ CellsOf = Callable[[Array], Cells]
 
 
 class LatticeLaw(NamedTuple):
-    """Masses at the multiples `first`, `first + 1`, … of the lattice's step, and at infinity.
+    """Masses at the multiples `first`, `first + 1`, … of the lattice's step plus `shift`, and at infinity.
 
     The losses of which it speaks may exceed those of the lattice by `blur`, a round.
     """
@@ -53,13 +55,14 @@ class LatticeLaw(NamedTuple):
     masses: Array
     infinite: float
     blur: float
+    shift: float = 0.0
 
 
 def atoms_in_cells(edges: Array, losses: Array, p: Array, q: Array, *, error: float, blur: float) -> Cells:
     """The cells of finitely many atoms, whose masses are known to a relative `error` and losses to `blur`."""
     number = np.searchsorted(edges, losses)
-    p_cells = np.bincount(number, weights=p, minlength=edges.size + 1)
-    q_cells = np.bincount(number, weights=q, minlength=edges.size + 1)
+    p_cells: Array = np.asarray(np.bincount(number, weights=p, minlength=edges.size + 1), dtype=np.float64)
+    q_cells: Array = np.asarray(np.bincount(number, weights=q, minlength=edges.size + 1), dtype=np.float64)
     error += 2.0 * UNIT_ROUNDOFF * losses.size  # of the sums
     return Cells(p_cells, q_cells, error * p_cells, error * q_cells, blur)
 
@@ -94,16 +97,17 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
 
     Each point merges the losses within half a step of it at the mean of ``exp(-loss)``. A mean loss below the point
     is mended by a part of the next group, one above it by a part of the group before; where that does not do, the
-    loss is lowered to a point. What is outside is dropped.
+    loss is lowered to a point. What is outside is dropped. The lattice is shifted so that its heaviest group, which
+    may hold nearly all of the mass, is at its mean already.
     """
-    number = np.arange(first, last + 1, dtype=np.float64)
-    points = step * number
-    edges = step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64) * 0.5
+    shift = _heaviest_mean(cells_of, step, first, last)
+    points = step * np.arange(first, last + 1, dtype=np.float64) + shift
+    edges = 0.5 * step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64) + shift
     p, q, p_error, q_error, blur = cells_of(edges)
     p = np.maximum(p - p_error, 0.0)[1:-1]
     q = (q + q_error)[1:-1]
     if not blur < 0.25 * step:  # groups would not be in order
-        return LatticeLaw(first, np.zeros(points.size), 0.0, 0.0)
+        return LatticeLaw(first, np.zeros(points.size), 0.0, 0.0, shift)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = q / p  # the mean of exp(-loss), from above
         error = OPERATIONS + 2.0 * UNIT_ROUNDOFF * np.abs(points)
@@ -113,13 +117,13 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
         below = np.append(np.inf, ratio[:-1] * np.exp(points[1:]) * (1.0 + error[1:]))
         # the mean is too low a loss: a part of the group above, more than enough of it
         lent = np.where(own > 1.0, p * (own - 1.0) / (1.0 - above) * (1.0 + OPERATIONS), 0.0)
-        possible = (own <= 1.0) | ((above < 1.0) & (lent <= 0.5 * np.append(p[1:], 0.0)))
+        possible = (own <= 1.0) | ((above < 1.0) & (lent <= 0.25 * np.append(p[1:], 0.0)))
         lent = np.where(possible & (own > 1.0), lent, 0.0)
         # the mean is higher than need be: a part of the group below, not more than what stays at home can bear
         rate = np.where((own < 1.0) & (below < np.inf), (1.0 - own) / (below - 1.0) * (1.0 - OPERATIONS), 0.0)
         fed = np.append(False, own[:-1] <= 1.0) & (below > 1.0) & (p > 0)
         wanted = np.where(fed & (rate > 0), rate * p, 0.0)
-        wanted = np.where(wanted <= 0.5 * np.append(0.0, p[:-1]), wanted, 0.0)
+        wanted = np.where(wanted <= 0.25 * np.append(0.0, p[:-1]), wanted, 0.0)
         given = np.append(wanted[1:], 0.0)
         raised = np.where(wanted > 0, rate * np.maximum(p - given, 0.0), 0.0)
     masses = np.where(possible, p, 0.0)
@@ -129,7 +133,23 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     _take(masses, possible, np.append(0.0, lent[:-1]))
     masses += raised
     _take(masses, possible, np.append(raised[1:], 0.0))
-    return LatticeLaw(first, np.maximum(masses * (1.0 - OPERATIONS), 0.0), 0.0, 0.0)
+    return LatticeLaw(first, np.maximum(masses * (1.0 - OPERATIONS), 0.0), 0.0, 0.0, shift)
+
+
+def _heaviest_mean(cells_of: CellsOf, step: float, first: int, last: int) -> float:
+    """How far from its middle the mean loss of the heaviest group is, if groups are moved along with it."""
+    edges = 0.5 * step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64)
+    p, q = cells_of(edges)[:2]
+    heaviest = 1 + int(np.argmax(p[1:-1]))
+    shift = 0.0
+    for _ in range(SHIFTS):
+        p, q = cells_of(edges[heaviest - 1 : heaviest + 1] + shift)[:2]
+        if not (p[1] > 0 and q[1] > 0):
+            return 0.0
+        mean = math.log(p[1]) - math.log(q[1])
+        shift = min(max(mean - 0.5 * float(edges[heaviest - 1] + edges[heaviest]), -0.5 * step), 0.5 * step)
+    # a hair lower, so that the group need not borrow for its rounding alone
+    return shift - 1e-6 * step
 
 
 def _take(masses: Array, at_home: NDArray[np.bool_], amounts: Array) -> None:

@@ -29,6 +29,8 @@ __all__ = ["Bracket", "LossLaw", "delta_bracket", "delta_brackets", "epsilon_bra
 
 Array = NDArray[np.float64]
 
+# Far from any privacy numbers overflow; what then is infinite or no number is refused where a bracket is made of it.
+LARGE_NUMBERS = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 # Where brackets are at most this wide a line serves for another epsilon too.
 PRECISION = 1e-9
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
@@ -101,6 +103,7 @@ def delta_bracket(law: LossLaw, *, epsilon: float, start: float = 1.0) -> Bracke
     return _with_mass(mass, _settled(law, saddle, epsilon)[1])
 
 
+@LARGE_NUMBERS
 def delta_brackets(law: LossLaw, *, epsilon: Array) -> Brackets:
     """`delta_bracket` at every epsilon of a row: a line serves for all around it that it brackets well."""
     given = np.asarray(epsilon, dtype=np.float64)
@@ -270,6 +273,7 @@ def _with_mass(mass: float, finite: Bracket) -> Bracket:
     )
 
 
+@LARGE_NUMBERS
 def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float | None = None) -> Bracket:
     """The bracket of a release that must be accounted in several directions: delta at `epsilon`, or epsilon at `delta`.
 

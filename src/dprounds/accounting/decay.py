@@ -46,7 +46,7 @@ def gaussian_ceiling(noise_multiplier: float, t: float, s: Array) -> Array:
     -------
     docs/theory/accounting.md, "Decay".
     """
-    return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier**2)
+    return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier / noise_multiplier)  # a square may overflow
 
 
 def sampled_gaussian_ceiling(

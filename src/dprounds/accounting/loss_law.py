@@ -150,6 +150,8 @@ def _period(sides: Array, bound: Array, number: int) -> float:
     distance = np.abs(sides - sides[number])
     distance[number] = math.nan
     wanted = np.maximum(bound, 1.0) / distance
+    if not (np.isfinite(wanted[:number]).any() and np.isfinite(wanted[number + 1 :]).any()):
+        raise NumericalError("No line was found for this run; its moment function is outside what doubles resolve.")
     return max(float(np.nanmin(wanted[:number])), float(np.nanmin(wanted[number + 1 :])))
 
 

@@ -46,13 +46,13 @@ def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: 
 
 def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float) -> float:
     """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own."""
-    x, y = math.log(int(guess)), math.log(delta_of(int(guess)))
+    x, y = math.log(int(guess)), _log(delta_of(int(guess)))
     x2 = x + 0.1
     for _ in range(DEAR_SECANTS):
         if abs(math.exp(x2) - math.exp(x)) < 0.5:
             break
-        y2 = math.log(delta_of(int(math.exp(x2))))
-        if y2 == y:
+        y2 = _log(delta_of(int(math.exp(x2))))
+        if y2 == y or not (math.isfinite(y) and math.isfinite(y2)):
             break
         x, y, x2 = x2, y2, max(x2 + min((math.log(delta) - y2) * (x2 - x) / (y2 - y), 1.0), 0.0)
     return math.exp(x2)
@@ -74,4 +74,9 @@ def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
 
 def _log_delta(line: Line, epsilon: float) -> float:
     value, _ = line.value_and_slope(epsilon)
-    return math.log(value) if value > 0 else -math.inf
+    return _log(value)
+
+
+def _log(delta: float) -> float:
+    """The logarithm of a delta that may be nothing."""
+    return math.log(delta) if delta > 0 else -math.inf

@@ -55,7 +55,9 @@ class Saddle(NamedTuple):
         return self.slope - 1.0 / self.t - 1.0 / (1.0 + self.t)
 
     def log_delta(self, epsilon: float) -> float:
-        """The logarithm of delta by Laplace's method, correct to a few percent at `self.epsilon`."""
+        """The logarithm of delta by Laplace's method, within a few percent at `self.epsilon`; NaN where it fails."""
+        if not self.width > 0:
+            return math.nan
         exponent = self.value - self.t * epsilon - math.log(self.t) - math.log1p(self.t)
         return exponent + math.log(self.width / math.sqrt(2.0 * math.pi))
 

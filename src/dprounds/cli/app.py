@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -57,9 +58,13 @@ def _top(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that was typed; whatever goes wrong takes one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without Greek letters shows their codes
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(given, prog_name="dprounds", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except PrivacyError as error:
         from dprounds.questions import QuestionError
 
@@ -72,13 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _refused("Interrupted.", INTERRUPTED)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return ANSWERED
+    except OSError as error:  # what the commands read and write they answer for themselves; this is the terminal
+        _discard_output()
+        return _refused(f"The answer cannot be printed: {error.strerror or error}.", REFUSED)
     return code if isinstance(code, int) else ANSWERED
 
 
+def _discard_output() -> None:
+    """Send what is still to be printed to nowhere, so that the end of Python does not stumble over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _refused(sentence: str, code: int) -> int:
-    print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
+    if sentence and sys.stderr is not None:  # without arguments there is help, and nothing to add
+        print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
     return code
 
 

@@ -54,7 +54,10 @@ def by_method(found: Answers) -> Figure:
 
     name = found.quantity.name
     answers = {row.method: float(row.values[name] or 0) for row in found.answers if row.error is None}
-    return plots.answers_by_method(answers, quantity=found.quantity.title, title=f"dprounds {found.question}")
+    labels = {method: found.quantity.text(value) for method, value in answers.items()}
+    return plots.answers_by_method(
+        answers, quantity=found.quantity.title, title=f"dprounds {found.question}", labels=labels
+    )
 
 
 def conversion(found: Answers) -> Figure:

@@ -111,7 +111,13 @@ def _between(epsilon: Array, at: Array, delta: Array) -> Array:
     It is convex in exp(epsilon), as the largest of P(A) - exp(epsilon) Q(A) over all events, so its chords lie above
     it; and it falls, so beyond the last value it is below that.
     """
-    origin = at[-1]  # shifted so that no exponential overflows
-    chord = np.interp(np.exp(np.minimum(epsilon, origin) - origin), np.exp(at - origin), delta)
-    # the chord's weights are off by the rounding of an exponent of up to the last epsilon
-    return np.asarray(np.minimum(chord + 8.0 * UNIT_ROUNDOFF * (1.0 + origin), 1.0))
+    left = np.clip(np.searchsorted(at, epsilon, side="right") - 1, 0, at.size - 2)
+    low, high = at[left], at[left + 1]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        share = np.expm1(epsilon - low) / np.expm1(high - low)
+    # a cell too wide for its exponential, or the end: the value at its left is above all that follows
+    share = np.where(np.isfinite(share) & (epsilon < high), share, 0.0)
+    share = np.where(epsilon >= at[-1], 1.0, share)
+    chord = delta[left] + share * (delta[left + 1] - delta[left])
+    # the exponents are below 710 where they count, and rounded as such
+    return np.asarray(np.minimum(chord + 1000.0 * UNIT_ROUNDOFF, 1.0))

@@ -22,13 +22,20 @@ looking at the records, or their choice be accounted for.
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
+import secrets
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,6 +44,7 @@ from dprounds import _validate
 from dprounds.accountant import Accountant
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms import Gaussian, Mechanism, PoissonSampled
+from dprounds.mechanisms.composition import Run
 
 __all__ = ["GradientSum", "LogisticGradients", "NoisySGD", "PerExampleGradients", "clip_factors"]
 
@@ -49,7 +57,23 @@ POSITIVE = _validate.Interval.parse("(0, inf)")
 CLIP_NORM = _validate.Interval.parse("[1e-100, 1e100]")
 REAL = _validate.Interval.parse("(-inf, inf)")
 FORMAT = "dprounds.noisy_sgd"
-VERSION = 1
+VERSION = 2
+# All that reading bytes that are no whole archive of arrays was seen or is documented to raise.
+UNREADABLE = (
+    OSError,
+    EOFError,
+    KeyError,
+    ValueError,
+    TypeError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    RuntimeError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class GradientSum(Protocol):
@@ -175,12 +199,23 @@ def probabilities(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class _Saved:
-    """What a checkpoint holds. No state of a random generator: whoever reads it could subtract the noise."""
+    """What a checkpoint holds. No state of a random generator: whoever reads it could subtract the noise.
+
+    `start` is what the accountant held when the training began, `accountant` all that is spent, `start` and reserved
+    rounds included, and `stamp` a name that no other save has.
+    """
 
     weights: Array
     rounds: int
     records: int
+    start: Accountant
     accountant: Accountant
+    stamp: str
+
+
+# The accountants of this process that have recorded all that a checkpoint of this stamp says was computed. Equal totals
+# would not tell: two trainings with one budget end at the same.
+_holders: WeakValueDictionary[str, Accountant] = WeakValueDictionary()
 
 
 class NoisySGD:
@@ -219,14 +254,19 @@ class NoisySGD:
         The bound to account by; exact by default.
     accountant
         What was spent before on the same records; new by default. It records every round before that is computed.
-        On resuming, pass it as it was when the training first began, or leave it out.
+        On resuming leave it out, or pass it as it was when the training began, or the very object that has recorded
+        this training: it is brought up to what the checkpoint holds. Any other one is taken for spent beside that, and
+        all that the checkpoint holds is added to it: nothing is forgotten, and what is in both counts twice.
     checkpoint
         A file to resume from if it is there, and to keep the run in. An older copy put in its place undoes the record.
     reserve
         Rounds recorded on disk at a time, at least 1: more cost less time, and more rounds when killed.
     random_state
-        None, for noise that nobody can know. A seed makes the run repeatable, and **void of privacy against whoever
-        knows it**: the noise can be computed and subtracted. A resumed run draws from another stream of the seed.
+        None, for noise that nobody can know: use it wherever privacy counts. A seed makes the run repeatable, and
+        **void of privacy against whoever knows it**: the noise can be computed and subtracted. Two runs with one seed
+        and an `accountant` each **share their lots and noise**; on the same or overlapping records the two together are
+        not covered by the sum of their epsilons, since a combination of them may have no noise at all. Runs that share
+        an accountant, and a run that resumes, draw from streams of their own.
 
     Theorem
     -------
@@ -268,10 +308,12 @@ class NoisySGD:
         self.checkpoint = None if checkpoint is None else Path(checkpoint)
         self.reserve = _validate.count("reserve", reserve, least=1)
         self.rounds = 0
+        self._seed = None if random_state is None else _validate.count("random_state", random_state)
+        self._generator: np.random.Generator | None = None
+        self._start = self.accountant.run
         self._on_disk = None if self.checkpoint is None else _read(self.checkpoint)
         if self._on_disk is not None:
             self._resume(self._on_disk)
-        self._generator = _generator(random_state, self._on_disk)
         self._plan()
 
     @property
@@ -294,7 +336,8 @@ class NoisySGD:
             At most so many; as many as the budget allows by default.
         after_round
             Called with this object after each round. What it shows of the weights is covered by the guarantee; what it
-            shows of the records is not.
+            shows of the records is not, unless it records that in the accountant first. That is in the checkpoint as
+            soon as it returns or raises, and before the next round; a kill while it runs may lose it.
         """
         most = None if rounds is None else _validate.count("rounds", rounds)
         done = 0
@@ -303,20 +346,33 @@ class NoisySGD:
             while left := self.remaining if most is None else min(self.remaining, most - done):
                 block = left if self.checkpoint is None else min(self.reserve, left)
                 self._save(ahead=block)
-                for _ in range(block):
+                reserved = self.accountant.run + self.step * block
+                for ahead in reversed(range(block)):
                     self.accountant.record(self.step)
                     self._since += 1
                     self._round()
                     done += 1
-                    if after_round is not None:
-                        after_round(self)
-                        if not self.remaining:  # it may have spent from the accountant too
-                            break
+                    if after_round is not None and self._others_spent(after_round, reserved, ahead):
+                        break
             self._save(ahead=0)
         return done
 
+    def _others_spent(self, after_round: Callable[[NoisySGD], None], reserved: Run, ahead: int) -> bool:
+        """Whether `after_round` recorded something; if so it is on disk, beside the `ahead` rounds still reserved."""
+        try:
+            after_round(self)
+        finally:
+            others = self.accountant.run + self.step * ahead != reserved
+            if others:
+                self._save(ahead=ahead)
+        return others
+
     def _round(self) -> None:
         """One release: the step that was just recorded."""
+        if self._generator is None:
+            # Two rounds with the same noise would let it be subtracted. So not before the first round is recorded: then
+            # the total is one that no round before it had, by whichever run on this accountant.
+            self._generator = _generator(self._seed, self.accountant)
         generator, shape = self._generator, self.weights.shape
         # a binomial number of distinct records is the same law as a coin for each, without n coins
         size = int(generator.binomial(self.records, self.sampling_rate))
@@ -344,47 +400,60 @@ class NoisySGD:
                 f"checkpoint must be of {self.weights.size} weights and {self.records} records, got one of "
                 f"{saved.weights.size} and {saved.records}: it belongs to another training."
             )
-        before, after = dict(self.accountant.run.parts), dict(saved.accountant.run.parts)
-        if any(after.get(step, 0) < rounds for step, rounds in before.items()):
-            raise ParameterError(
-                "accountant must be as it was when the training of this checkpoint began, got one with other rounds. "
-                "Leave it out, and record what else was spent after resuming."
-            )
-        for step, rounds in after.items():
-            self.accountant.record(step, rounds=rounds - before.get(step, 0))
+        self._start, total = _joined(saved, self.accountant)
+        held = dict(self.accountant.run.parts)
+        for step, rounds in total.parts:
+            self.accountant.record(step, rounds=rounds - held.get(step, 0))
         self.weights, self.rounds = saved.weights, saved.rounds
 
     def _save(self, *, ahead: int) -> None:
         """Put the weights, and everything recorded and `ahead` more rounds, on disk."""
         if self.checkpoint is None:
             return
-        total = Accountant.from_json(self.accountant.to_json())
+        start, total = Accountant(), Accountant.from_json(self.accountant.to_json())  # refuses what could not be read
+        start.record(self._start)
         total.record(self.step, rounds=ahead)
-        self._on_disk = _Saved(self.weights, self.rounds, self.records, total)
+        previous = self._on_disk
+        self._on_disk = _Saved(self.weights, self.rounds, self.records, start, total, secrets.token_hex(16))
         _write(self.checkpoint, self._on_disk)
+        if previous is not None:
+            _holders.pop(previous.stamp, None)
+        _holders[self._on_disk.stamp] = self.accountant
 
     def _check_disk(self) -> None:
         """Refuse a checkpoint that has moved on: writing over it would forget what another run has spent."""
         if self.checkpoint is None:
             return
         found, known = _read(self.checkpoint), self._on_disk
-        if (found and (found.accountant, found.rounds)) != (known and (known.accountant, known.rounds)):
+        if (found and found.stamp) != (known and known.stamp):
             raise ParameterError(
                 f"checkpoint {self.checkpoint.name!r} is not as this run left it: another run has used it, or it was "
                 "removed. Start again from what it holds now."
             )
 
 
-def _generator(random_state: int | None, resumed: _Saved | None) -> np.random.Generator:
-    """The source of lots and noise; after a resumption a stream that no earlier round has used."""
-    if random_state is None:
+def planned_beside(checkpoint: str | os.PathLike[str] | None, accountant: Accountant) -> Run:
+    """What was spent when the training in `checkpoint` began, or by now if there is none."""
+    saved = None if checkpoint is None else _read(Path(checkpoint))
+    return accountant.run if saved is None else _joined(saved, accountant)[0]
+
+
+def _joined(saved: _Saved, accountant: Accountant) -> tuple[Run, Run]:
+    """What counts as spent before the training, and all that is spent, if it goes on with this accountant."""
+    start, total, given = saved.start.run, saved.accountant.run, accountant.run
+    if given.parts and given != start and _holders.get(saved.stamp) is not accountant:
+        return given, given + total
+    # what is in both is the same
+    held, kept = dict(given.parts), dict(total.parts)
+    return start, Run(tuple((step, max(held.get(step, 0), kept.get(step, 0))) for step in {**held, **kept}))
+
+
+def _generator(seed: int | None, accountant: Accountant) -> np.random.Generator:
+    """The source of lots and noise: of a stream named by the seed and all that is recorded, or of one nobody knows."""
+    if seed is None:
         return np.random.default_rng()
-    seed = _validate.count("random_state", random_state)
-    if resumed is None:
-        return np.random.default_rng(seed)
-    # Two rounds with the same noise would let it be subtracted. A stream is named by the total it starts from, and
-    # every round drawn from it makes the total on disk larger for good.
-    return np.random.default_rng([seed, *(rounds for _, rounds in resumed.accountant.run.parts)])
+    name = hashlib.sha256(f"{seed} {accountant.to_json()}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(name, "big"))
 
 
 def _write(path: Path, saved: _Saved) -> None:
@@ -397,7 +466,9 @@ def _write(path: Path, saved: _Saved) -> None:
             weights=saved.weights,
             rounds=np.array(saved.rounds),
             records=np.array(saved.records),
+            start=np.array(saved.start.to_json()),
             accountant=np.array(saved.accountant.to_json()),
+            stamp=np.array(saved.stamp),
         )
         file.flush()
         os.fsync(file.fileno())
@@ -411,22 +482,45 @@ def _write(path: Path, saved: _Saved) -> None:
 
 def _read(path: Path) -> _Saved | None:
     """The checkpoint, None if there is none, or `ParameterError`: a damaged record is never taken for an empty one."""
+    if not path.parent.is_dir():
+        raise ParameterError(f"checkpoint {path.name!r} must be in a folder that exists.")
+    unreadable = ParameterError(f"checkpoint {path.name!r} cannot be read: it is damaged, or no checkpoint.")
     try:
-        # opened here, so that it is closed also when NumPy cannot read it
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            entries = {name: file[name] for name in ("format", "weights", "rounds", "records", "accountant")}
+        # every member is compared with its checksum before NumPy looks at it
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        form = _text(members["format.npy"])
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        raise ParameterError(f"checkpoint {path.name!r} cannot be read: it is damaged, or no checkpoint.") from None
-    if str(entries["format"]) != f"{FORMAT} {VERSION}":
-        raise ParameterError(f"checkpoint must have format '{FORMAT} {VERSION}', got {str(entries['format'])!r:.60}.")
-    return _Saved(
-        _validate.real_array("weights in the checkpoint", entries["weights"], REAL),
-        _validate.count("rounds in the checkpoint", entries["rounds"].item()),
-        _validate.count("records in the checkpoint", entries["records"].item(), least=1),
-        Accountant.from_json(str(entries["accountant"])),
-    )
+    except UNREADABLE:
+        raise unreadable from None
+    if form != f"{FORMAT} {VERSION}":
+        raise ParameterError(f"checkpoint {path.name!r} must have format '{FORMAT} {VERSION}', got {form!r:.60}.")
+    try:
+        return _Saved(
+            _validate.real_array("weights", _array(members["weights.npy"]), REAL),
+            _validate.count("rounds", _array(members["rounds.npy"]).item()),
+            _validate.count("records", _array(members["records.npy"]).item(), least=1),
+            Accountant.from_json(_text(members["start.npy"])),
+            Accountant.from_json(_text(members["accountant.npy"])),
+            _text(members["stamp.npy"]),
+        )
+    except UNREADABLE:  # a `ParameterError` is a `ValueError`
+        raise unreadable from None
+
+
+def _array(member: bytes) -> NDArray[np.generic]:
+    """One array of a checkpoint."""
+    array: NDArray[np.generic] = np.lib.format.read_array(io.BytesIO(member), allow_pickle=False)
+    return array
+
+
+def _text(member: bytes) -> str:
+    """One text of a checkpoint."""
+    text = _array(member).item()
+    if not isinstance(text, str):
+        raise TypeError
+    return text
 
 
 @contextmanager
@@ -441,7 +535,10 @@ def _locked(checkpoint: Path | None) -> Iterator[None]:
         raise UnsupportedError(
             "Checkpoints need the file locks of a POSIX system: two runs of one would under-count."
         ) from None
-    lock = os.open(checkpoint.with_name(checkpoint.name + ".lock"), os.O_CREAT | os.O_RDWR)
+    try:
+        lock = os.open(checkpoint.with_name(checkpoint.name + ".lock"), os.O_CREAT | os.O_RDWR)
+    except OSError as error:
+        raise ParameterError(f"checkpoint {checkpoint.name!r} cannot be locked: {error.strerror}.") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -49,7 +49,14 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     """What Opacus's optimizer has released so far, and its exact epsilon.
 
     `history` is in Opacus's own shape, ``[(noise_multiplier, sample_rate, num_steps), …]``, in the order of training.
-    Neighbours differ by one record, present or absent; batches are Poisson samples, as `DPDataLoader` draws them.
+    Neighbours differ by one record, present or absent.
+
+    What it cannot see, and assumes: that the batch of each step is one Poisson sample at the optimizer's rate, as
+    `DPDataLoader` draws it. After ``make_private(poisson_sampling=False)`` it is none. And batches that the loop itself
+    sums through ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split:
+    Opacus counts them as one (its ``accumulated_iterations`` is 1, with ghost clipping always), and one step is
+    recorded where several are due. Either way the epsilon is below the truth. Only batches summed by several
+    ``backward`` before a step, without ghost clipping, are counted.
     """
 
     def __init__(self) -> None:
@@ -79,7 +86,8 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
         Guarantee
         ---------
-        Raises, or returns an epsilon at which the training so far is (epsilon, delta)-DP. Errs upward.
+        Raises, or returns an epsilon at which the training so far is (epsilon, delta)-DP, if each step's batch is one
+        Poisson sample, whole or split by a `BatchMemoryManager`, or a sum of such that Opacus counts. Errs upward.
 
         Parameters
         ----------
@@ -232,7 +240,8 @@ def while_affordable(
     delta
         Failure mass, in (0, 1).
     accumulated
-        Batches whose gradients are summed before each step, as many as the loop does sum.
+        Batches whose gradients are summed before each step, as many as the loop does sum by several ``backward``. What
+        it sums through ``signal_skip_step`` is not counted by Opacus, and not covered.
     method
         The bound to plan by; exact by default.
     """

@@ -8,7 +8,8 @@
     model.score(X / 16.0, y), model.n_iter_, model.epsilon_
 
 Each `fit` is a release of its own: a grid search over twenty candidates in five folds makes a hundred. Pass one
-`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. Scale features by constants,
+`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. Leave `random_state` out: fits
+with one seed share their noise, and no sum of epsilons covers them together. Scale features by constants,
 not by what the records say: a `StandardScaler` before this in a pipeline releases means and variances without noise.
 """
 
@@ -28,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dprounds import _validate
 from dprounds.accountant import Accountant
 from dprounds.errors import InfeasibleError, ParameterError
-from dprounds.integrations.noisy_sgd import LogisticGradients, NoisySGD, probabilities
+from dprounds.integrations.noisy_sgd import LogisticGradients, NoisySGD, planned_beside, probabilities
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import min_noise_multiplier
@@ -65,8 +66,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     reserve
         Rounds recorded on disk at a time, where `fit` has a `checkpoint`.
     random_state
-        None, for noise that nobody can know. A seed makes `fit` repeatable, and void of privacy against whoever
-        knows the seed.
+        None, for noise that nobody can know: use it wherever privacy counts. A seed makes `fit` repeatable, and void of
+        privacy against whoever knows the seed. Fits with one seed (of clones, in a grid search or a cross-validation,
+        or simply again) **share their lots and noise**; on the same or overlapping records they are together not
+        covered by the sum of their epsilons. Only those that are passed the same `accountant` draw noise of their own.
 
     Attributes
     ----------
@@ -128,7 +131,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         X, y
             Records and their labels.
         accountant
-            What was spent on the same records before; it records this training too.
+            What was spent on the same records before; it records this training too. Where a `checkpoint` goes on, leave
+            it out, or pass it as it was when the training began, or the very object that has recorded it: it is brought
+            up to what the checkpoint holds. Any other one is taken for spent beside that, and all that the checkpoint
+            holds is added to it: nothing is forgotten, and what is in both counts twice.
         checkpoint
             A file to keep the training in. If it is there, its training goes on: the same records must be given. Not a
             parameter of the classifier, so that clones never share one.
@@ -141,7 +147,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         if seed is not None and not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
         before = Accountant() if accountant is None else accountant
-        self.noise_multiplier_ = self._noise(before.run)
+        self.noise_multiplier_ = self._noise(planned_beside(checkpoint, before))
         training = NoisySGD(
             gradients,
             np.zeros(gradients.size),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_arra
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, delta_brackets, worst
+from dprounds.accounting.lattice import lattice_delta, lattice_deltas, lattice_epsilon
 from dprounds.accounting.loss_law import MASS_ERROR
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
@@ -27,6 +30,8 @@ RUN_METHODS = (*METHODS, "exact")
 RATE = Interval.parse("[0, 1]")
 # A bracket wider than this may contain what the best order proves, which is then the better answer.
 WIDE = 1e-6
+# One wider than this is left to the lattice, if it does better; its own brackets are some 1e-5 wide.
+USELESS = 1e-3
 # Nodes of a line that need not tell more than a rate's four digits.
 FEW_NODES = 2**12
 
@@ -143,25 +148,34 @@ class Accounted(Release):
 
     def _profile(self, flat: Array, method: str | None = None, *, most_nodes: int | None = None) -> Array:
         """Delta at every epsilon of a row, on lines of no more nodes than are given."""
-        deltas = np.zeros_like(flat)
         by = self._chosen(method)
         if by == "exact":
             try:
-                if self._responses() is not None:
-                    deltas = np.array([self._exact_delta(epsilon).upper for epsilon in flat.tolist()])
-                else:
-                    for direction in self.directions:
-                        law = self.law(direction)
-                        if most_nodes is not None:
-                            law = replace(law, most_nodes=min(law.most_nodes, most_nodes))
-                        found = delta_brackets(law, epsilon=flat)
-                        deltas = np.maximum(deltas, found.upper)
+                with _within_doubles():
+                    return self._exact_profile(flat, most_nodes)
             except NumericalError:
                 if method is not None:
                     raise
                 by = "optimal"
-        if by != "exact":
-            deltas = np.array([self._delta_by_orders(epsilon, by) for epsilon in flat.tolist()])
+        return np.array([self._delta_by_orders(epsilon, by) for epsilon in flat.tolist()])
+
+    def _exact_profile(self, flat: Array, most_nodes: int | None) -> Array:
+        """Delta at every epsilon by the responses' own sum, by lines, or else on a lattice."""
+        if self._responses() is not None:
+            return np.array([self._exact_delta(epsilon).upper for epsilon in flat.tolist()])
+        deltas = np.zeros_like(flat)
+        try:
+            for direction in self.directions:
+                law = self.law(direction)
+                if most_nodes is not None:
+                    law = replace(law, most_nodes=min(law.most_nodes, most_nodes))
+                deltas = np.maximum(deltas, delta_brackets(law, epsilon=flat).upper)
+        except NumericalError:
+            if not self._is_carried:
+                raise
+            deltas = self._lattice_profile(flat)
+        if not (deltas >= 0).all():  # also where one is not a number
+            raise NumericalError(f"The profile of {self!r:.60} is outside what doubles resolve.")
         return deltas
 
     def trade_off(self, false_positive_rates: ArrayLike) -> float | Array:
@@ -211,7 +225,10 @@ class Accounted(Release):
     def _exact_delta(self, epsilon: float) -> Bracket:
         responses = self._responses()
         if responses is None:
-            return worst([self.law(direction) for direction in self.directions], epsilon=epsilon)
+            return self._by_line_or_lattice(
+                lambda: worst([self.law(direction) for direction in self.directions], epsilon=epsilon),
+                lambda: self._lattice_delta(epsilon),
+            )
         finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
         # m + (1 - m) δ, to either side
         return Bracket(
@@ -222,7 +239,10 @@ class Accounted(Release):
     def _exact_epsilon(self, delta: float) -> Bracket:
         responses = self._responses()
         if responses is None:
-            return worst([self.law(direction) for direction in self.directions], delta=delta)
+            return self._by_line_or_lattice(
+                lambda: worst([self.law(direction) for direction in self.directions], delta=delta),
+                lambda: self._lattice_epsilon(delta),
+            )
         # (δ - m)/(1 - m), to either side
         mass = self.infinite_mass
         rest = Bracket(
@@ -230,6 +250,55 @@ class Accounted(Release):
             (delta - mass * (1.0 - MASS_ERROR)) / (1.0 - mass) * (1.0 + 8.0 * UNIT_ROUNDOFF),
         )
         return binomial_epsilon(*responses, delta=rest)
+
+    @property
+    def _is_carried(self) -> bool:
+        """Whether a lattice can carry the loss, all of which is finite."""
+        return self._has_cells and not self.infinite_mass
+
+    def _by_line_or_lattice(self, by_line: Callable[[], Bracket], by_lattice: Callable[[], Bracket]) -> Bracket:
+        """The line's bracket; where there is none, the lattice's; where it is of little use, what both prove."""
+        with _within_doubles():
+            try:
+                found = by_line()
+            except NumericalError:
+                if not self._is_carried:
+                    raise
+                found = by_lattice()
+            else:
+                if self._is_carried and not found.upper - found.lower <= USELESS * found.upper:
+                    with suppress(NumericalError):
+                        other = by_lattice()
+                        found = Bracket(max(found.lower, other.lower), min(found.upper, other.upper))
+        if not 0 <= found.lower <= found.upper:  # also where one is not a number
+            raise NumericalError(f"The loss of {self!r:.60} is outside what doubles resolve.")
+        return found
+
+    def _lattice_delta(self, epsilon: float) -> Bracket:
+        lower, upper = 0.0, 0.0
+        for direction in self.directions:
+            if epsilon < self.max_loss(direction):
+                found = lattice_delta(self._lattice_parts(direction), epsilon=epsilon)
+                lower, upper = max(lower, found.lower), max(upper, found.upper)
+        return Bracket(lower, upper)
+
+    def _lattice_epsilon(self, delta: float) -> Bracket:
+        lower, upper = 0.0, 0.0
+        for direction in self.directions:
+            most = self.max_loss(direction)
+            if most > lower:
+                found = lattice_epsilon(self._lattice_parts(direction), delta=delta, known=lower, most=most)
+                lower, upper = max(lower, found.lower), max(upper, found.upper)
+        return Bracket(lower, upper)
+
+    def _lattice_profile(self, epsilons: Array) -> Array:
+        deltas = np.zeros_like(epsilons)
+        for direction in self.directions:
+            inside = epsilons < self.max_loss(direction)
+            if inside.any():
+                found = lattice_deltas(self._lattice_parts(direction), epsilons=epsilons[inside])
+                deltas[inside] = np.maximum(deltas[inside], found)
+        return deltas
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:
         proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)
@@ -247,3 +316,13 @@ class Accounted(Release):
 
 def _is_wide(bracket: Bracket) -> bool:
     return not bracket.upper - bracket.lower <= WIDE * bracket.upper
+
+
+@contextmanager
+def _within_doubles() -> Iterator[None]:
+    """Let numbers overflow far from any privacy: what is then not a number is refused, and what raises says so."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except ArithmeticError:
+        raise NumericalError("The loss of this run is outside what doubles resolve.") from None

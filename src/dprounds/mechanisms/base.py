@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import ORDER, Interval, choice, real_array, show
+from dprounds.accounting.cells import Cells
+from dprounds.accounting.lattice import Part
 from dprounds.accounting.line import LOG_MOMENT_ERROR
 from dprounds.accounting.loss_law import LossLaw
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
@@ -181,6 +183,15 @@ class Release(ABC):
         return None
 
     @property
+    def _has_cells(self) -> bool:
+        """Whether the masses of intervals of the loss are known, so that a lattice can carry it."""
+        return False
+
+    def _lattice_parts(self, direction: str) -> list[Part]:
+        """Every mechanism by its cells, with its rounds; only where `_has_cells`."""
+        raise NumericalError(f"No lattice carries the loss of {show(self)}.")
+
+    @property
     def _lacks_noise(self) -> bool:
         """Whether K is a quadrature that no line could wait for."""
         return False
@@ -263,6 +274,13 @@ class Mechanism(Release):
 
     def _fewest_rounds(self) -> float:
         return 1.0
+
+    def _cells(self, edges: Array, direction: str) -> Cells:
+        """Masses under P and Q of the intervals between increasing edges of the loss; only where `_has_cells`."""
+        raise NumericalError(f"No lattice carries the loss of {show(self)}.")
+
+    def _lattice_parts(self, direction: str) -> list[Part]:
+        return [Part(lambda edges: self._cells(edges, direction), 1)]
 
     def _rdp(self, orders: Array) -> Array:
         if self._max_loss(REMOVE) == 0:

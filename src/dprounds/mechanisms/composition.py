@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import count, show
+from dprounds.accounting.lattice import Part
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, REMOVE, Mechanism, Release
@@ -158,6 +159,18 @@ class Run(Accounted):
     def _is_dear(self) -> bool:
         """Whether any part is."""
         return any(part._is_dear for part in self.mechanisms)
+
+    @property
+    def _has_cells(self) -> bool:
+        """Whether every part's are known."""
+        return all(part._has_cells for part in self.mechanisms)
+
+    def _lattice_parts(self, direction: str) -> list[Part]:
+        return [
+            each._replace(rounds=rounds)
+            for part, rounds in self.parts
+            for each in part._lattice_parts(_of(part, direction))
+        ]
 
     def _ceiling(self, t: float, s: Array, direction: str) -> Array:
         return self._total(lambda part: part._ceiling(t, s, _of(part, direction)), np.zeros_like(s))

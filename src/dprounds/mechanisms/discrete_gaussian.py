@@ -10,13 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
+from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import RatioLaw, Sampleable
 from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta
 
 __all__ = ["DiscreteGaussian"]
+
+# Beyond so many deviations a probability is below the range of doubles.
+REACH = 39.0
+# Atoms that a lattice may be made of: with more noise they are so close that the losses might as well be continuous.
+MOST_ATOMS = 2**20
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +64,21 @@ class DiscreteGaussian(Accounted, Sampleable):
 
     def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
         return gaussian_ratio_laws(self.noise_multiplier, z, rate, direction, on_integers=True)
+
+    @property
+    def _has_cells(self) -> bool:
+        return 2.0 * REACH * self.noise_multiplier < MOST_ATOMS
+
+    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
+        sigma = self.noise_multiplier
+        last = math.ceil(REACH * sigma) + 1
+        k = np.arange(-last, last + 1, dtype=np.float64)
+        masses = np.exp(-0.5 * (k / sigma) ** 2) / theta(sigma)
+        # a release of k has the log-ratio (2k - 1) / 2 sigma^2, probability Q(k) under Q and Q(k - 1) under P
+        losses = (k[1:] - 0.5) / sigma / sigma
+        error = 8.0 * UNIT_ROUNDOFF * (1.0 + REACH * REACH)
+        blur = 4.0 * UNIT_ROUNDOFF * float(losses[-1])
+        return atoms_in_cells(edges, losses, masses[:-1], masses[1:], error=error, blur=blur)
 
 
 def _summed(sigma: float, z: Numbers) -> Numbers:

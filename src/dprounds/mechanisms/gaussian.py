@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
+from dprounds.accounting.cells import Cells
 from dprounds.accounting.decay import gaussian_ceiling
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import RatioLaw, Sampleable
-from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
+from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_cells, gaussian_ratio_laws
 from dprounds.numerics.complex_plane import Numbers
 
 __all__ = ["Gaussian"]
@@ -56,6 +57,13 @@ class Gaussian(Accounted, Sampleable):
 
     def _ceiling(self, t: float, s: NDArray[np.float64], direction: str) -> NDArray[np.float64]:
         return gaussian_ceiling(self.noise_multiplier, t, s)
+
+    @property
+    def _has_cells(self) -> bool:
+        return True
+
+    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
+        return gaussian_cells(self.noise_multiplier, edges)
 
     def _fewest_rounds(self) -> float:
         return math.inf  # K is a polynomial, accurate relative to itself wherever it is

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
+from dprounds.accounting.cells import Cells
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import RatioLaw, Sampleable
-from dprounds.mechanisms.sampled_laplace import laplace_ratio_laws
+from dprounds.mechanisms.sampled_laplace import laplace_cells, laplace_ratio_laws
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
 
 __all__ = ["Laplace"]
@@ -59,3 +60,10 @@ class Laplace(Accounted, Sampleable):
 
     def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
         return laplace_ratio_laws(self.noise_multiplier, z, rate, direction)
+
+    @property
+    def _has_cells(self) -> bool:
+        return True
+
+    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
+        return laplace_cells(self.noise_multiplier, edges)

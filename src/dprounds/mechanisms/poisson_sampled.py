@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import SAMPLING_RATE, real, show
+from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.accounting.decay import sampled_gaussian_ceiling
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
@@ -28,8 +29,8 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
-from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
-from dprounds.numerics.rounding import above
+from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
 __all__ = ["PoissonSampled"]
 
@@ -162,6 +163,33 @@ class PoissonSampled(Accounted, Mechanism):
             return flat
         sigma = self.mechanism.noise_multiplier
         return np.minimum(flat, sampled_gaussian_ceiling(sigma, self.sampling_rate, direction, t, s))
+
+    @property
+    def _has_cells(self) -> bool:
+        return self.sampling_rate == 0 or self.mechanism._has_cells
+
+    def _cells(self, edges: Array, direction: str) -> Cells:
+        rate = self.sampling_rate
+        if rate == 1:
+            return self.mechanism._cells(edges, REMOVE)
+        if rate == 0:
+            return atoms_in_cells(edges, np.zeros(1), np.ones(1), np.ones(1), error=0.0, blur=0.0)
+        log_mix = -edges[::-1] if direction == ADD else edges
+        v = log_mixture_inverse(rate, log_mix)
+        # No inverse is exact, and none need be: the cells are those of the v that were found.
+        least = math.log1p(-rate)  # the logarithm of the mixture where v is minus infinity
+        found = np.where(
+            np.isfinite(v), log_mixture(rate, np.where(np.isfinite(v), v, 0.0)), np.minimum(log_mix, least)
+        )
+        inner = self.mechanism._cells(v, REMOVE)
+        ulps = np.where(np.isfinite(v), log_mixture_ulps(rate, np.where(np.isfinite(v), v, 0.0), found), 8.0)
+        off = np.abs(found - log_mix) + UNIT_ROUNDOFF * (ulps * np.abs(found) + 4.0 * np.abs(log_mix))
+        mixed = (1.0 - rate) * inner.q + rate * inner.p
+        error = (1.0 - rate) * inner.q_error + rate * inner.p_error + 4.0 * UNIT_ROUNDOFF * mixed
+        blur = float(off.max(initial=0.0)) + inner.blur
+        if direction == ADD:
+            return Cells(inner.q[::-1], mixed[::-1], inner.q_error[::-1], error[::-1], blur)
+        return Cells(mixed, inner.q, error, inner.q_error, blur)
 
     def _max_loss(self, direction: str) -> float:
         if self.sampling_rate in (0.0, 1.0):

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import FINITE_EPSILON, real
+from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.mechanisms.base import RatioLaw, Sampleable
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["RandomizedResponse", "two_point_log_moment", "two_point_ratio_law"]
 
@@ -72,3 +74,13 @@ class RandomizedResponse(Sampleable):
     @property
     def _response_loss(self) -> float | None:
         return self.epsilon
+
+    @property
+    def _has_cells(self) -> bool:
+        return True
+
+    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
+        lie, truth = np.exp(two_point_ratio_law(self.epsilon).log_weights)
+        error = 8.0 * UNIT_ROUNDOFF * (1.0 + self.epsilon)
+        losses = np.array([-self.epsilon, self.epsilon])
+        return atoms_in_cells(edges, losses, np.array([lie, truth]), np.array([truth, lie]), error=error, blur=0.0)

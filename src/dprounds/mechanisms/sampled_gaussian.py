@@ -16,16 +16,19 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
+from dprounds.accounting.cells import Cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, RatioLaw
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import log_mixture, mixture_share
 from dprounds.numerics.quadrature import grid_nodes, short_binary_below
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
 from dprounds.numerics.theta import theta
 
-__all__ = ["LARGEST_ORDER", "gaussian_ratio_laws"]
+__all__ = ["LARGEST_ORDER", "gaussian_cells", "gaussian_ratio_laws"]
 
 Array = NDArray[np.float64]
 
@@ -232,3 +235,31 @@ def _law(pair: _Pair, step: float, windows: list[tuple[float, float]], on_intege
     x = grid_nodes(step, windows)
     total = theta(pair.sigma) if on_integers else pair.sigma * math.sqrt(2.0 * math.pi)
     return RatioLaw(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x))
+
+
+def gaussian_cells(sigma: float, edges: Array) -> Cells:
+    """Masses of the normal pair, N(1, sigma^2) and N(0, sigma^2), between increasing edges of its log-ratio."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # the log-ratio v is (2x - 1) / 2 sigma^2, so x / sigma is sigma v + 1 / 2 sigma
+        under_q = sigma * edges + 0.5 / sigma
+        under_p = sigma * edges - 0.5 / sigma
+    largest = np.maximum(np.abs(sigma * edges), 0.5 / sigma)  # what either was rounded at
+    p, p_error = _normal_cells(under_p, largest)
+    q, q_error = _normal_cells(under_q, largest)
+    return Cells(p, q, p_error, q_error, 0.0)
+
+
+def _normal_cells(z: Array, rounded_at: Array) -> tuple[Array, Array]:
+    """Standard normal masses between increasing z, each known to three units of `rounded_at`, and their errors."""
+    z = np.concatenate([[-np.inf], z, [np.inf]])
+    rounded_at = np.concatenate([[0.0], np.where(np.isfinite(rounded_at), rounded_at, 0.0), [0.0]])
+    low, high = ndtr(z), ndtr(-z)
+    right = z[:-1] > 0
+    masses = np.where(right, high[:-1] - high[1:], low[1:] - low[:-1])
+    # An error d of z moves a tail by at most (|z| + 1) d of itself, since the density is at most |z| + 1 times the
+    # tail beyond; `ndtr` itself is good to a few units times 1 + z^2 (tests/accounting/test_lattice.py measures it).
+    with np.errstate(invalid="ignore"):
+        size = np.where(np.isfinite(z), np.abs(z), 0.0)
+    moved = UNIT_ROUNDOFF * (3.0 * (size + 1.0) * rounded_at + 8.0 * (1.0 + size * size) + 2.0)
+    tails = np.where(np.append(right, False), high, low), np.where(np.append(False, right), high, low)
+    return masses, moved[:-1] * tails[0][:-1] + moved[1:] * tails[1][1:]

@@ -13,13 +13,15 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, RatioLaw
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
 from dprounds.numerics.quadrature import panel_rule
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["laplace_ratio_laws"]
+__all__ = ["laplace_cells", "laplace_ratio_laws"]
 
 Array = NDArray[np.float64]
 
@@ -73,3 +75,22 @@ def laplace_ratio_laws(
         v, weights = panel_rule(edges, POINTS)
         log_weights = np.concatenate([[np.log(0.5)], np.log(0.25 * weights) - 0.5 * (v + a), [np.log(0.5) - a]])
         yield indices, RatioLaw(log_weights, np.concatenate([[-a], v, [a]]))
+
+
+def laplace_cells(b: float, edges: Array) -> Cells:
+    """Masses of the Laplace pair between increasing edges of its log-ratio."""
+    a = 1.0 / b
+    half = 0.5 * np.exp(-a)
+    atoms = atoms_in_cells(
+        edges,
+        np.array([-a, a]),
+        np.array([half, 0.5]),
+        np.array([0.5, half]),
+        error=8.0 * UNIT_ROUNDOFF * (1.0 + a),
+        blur=2.0 * UNIT_ROUNDOFF * a,
+    )
+    v = np.clip(np.concatenate([[-a], edges, [a]]), -a, a)
+    width = -0.5 * np.expm1(-0.5 * np.diff(v))  # the difference of two exponentials, over the larger
+    p, q = np.exp(0.5 * (v[1:] - a)) * width, np.exp(-0.5 * (v[:-1] + a)) * width
+    error = 16.0 * UNIT_ROUNDOFF * (1.0 + a)
+    return Cells(atoms.p + p, atoms.q + q, atoms.p_error + error * p, atoms.q_error + error * q, atoms.blur)

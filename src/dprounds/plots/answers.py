@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # Matplotlib loads where it is used
 __all__ = ["answers_by_method"]
 
 
-def answers_by_method(answers: Mapping[str, float], *, quantity: str, title: str = "") -> Figure:
+def answers_by_method(
+    answers: Mapping[str, float], *, quantity: str, title: str = "", labels: Mapping[str, str] | None = None
+) -> Figure:
     """A bar for each method's answer, such as the noise it needs or the rate it allows, with its number.
 
     Parameters
@@ -28,6 +30,8 @@ def answers_by_method(answers: Mapping[str, float], *, quantity: str, title: str
         What the numbers are, with their unit, for the axis.
     title
         What was asked.
+    labels
+        The numbers as they are to be written, for instance rounded to the side on which they stay true.
     """
     if not answers:
         raise ParameterError("answers must hold one method or more, got none.")
@@ -43,7 +47,7 @@ def answers_by_method(answers: Mapping[str, float], *, quantity: str, title: str
         width = value if value < math.inf else 0.0
         ax.barh(row, width, height=0.62, color=METHOD_STYLES[method].color)
         ax.annotate(
-            number(value) if value < math.inf else "no answer (inf)",
+            (labels or {}).get(method, number(value)) if value < math.inf else "no answer (inf)",
             (width, row),
             xytext=(5, 0),
             textcoords="offset points",

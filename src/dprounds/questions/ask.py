@@ -14,6 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 
 from dprounds import _validate
 from dprounds.conversions import METHODS, delta_from_rdp, epsilon_from_rdp, rdp_from_dp
@@ -56,7 +59,7 @@ def rounds(
     rows = _rows(_methods(method, RUN_METHODS), ask, ROUNDS)
     best = _best(rows)
     allowed = int(best.values["rounds"] or 0)
-    budget = f"ε = {epsilon:g} at δ = {delta:g}"
+    budget = f"ε = {plain(epsilon)} at δ = {plain(delta)}"
     if allowed:
         epochs = best.values.get("epochs")
         times = f" ({rounded(float(epochs), up=False)} epochs)" if epochs else ""
@@ -82,9 +85,9 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
     value = float(best.values["epsilon"] or 0.0)
     releases = _count(whole.rounds, "round")
     if math.isinf(value):
-        sentence = f"No ε is proven for {releases} at δ = {delta:g}"
+        sentence = f"No ε is proven for {releases} at δ = {plain(delta)}"
     else:
-        sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {delta:g}"
+        sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
         sentence += "" if best.method == "exact" else f" by the {best.method} bound"
     sentence += _beside(rows, best, EPSILON, "today's libraries (Balle's bound) report {}")
     return _answers("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence)
@@ -101,8 +104,8 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     rows = _rows(_methods(method, RUN_METHODS), ask, DELTA)
     best = _best(rows)
     sentence = (
-        f"{_count(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {epsilon:g} but for a failure "
-        f"mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
+        f"{_count(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
+        f"but for a failure mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
     sentence += "" if best.method == "exact" else f" by the {best.method} bound"
     sentence += _beside(rows, best, DELTA, "today's libraries (Balle's bound) report {}")
@@ -138,7 +141,7 @@ def noise(
     best = _best(rows)
     sentence = (
         f"A noise multiplier of {NOISE.text(float(best.values['noise_multiplier'] or 0.0))} keeps "
-        f"{_count(setting.total_rounds(), 'round')} within ε = {epsilon:g} at δ = {delta:g}"
+        f"{_count(setting.total_rounds(), 'round')} within ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
     sentence += "" if best.method == "exact" else f" by the {best.method} bound"
     sentence += _beside(rows, best, NOISE, "today's libraries (Balle's bound) ask for {}")
@@ -158,26 +161,45 @@ def rate(
     setting.refuse("sampling_rate", "batch_size", because="it is what is asked for")
     _noisy(setting)
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
+    if setting.epochs is not None and dataset is None:
+        raise QuestionError("dataset_size is missing: with epochs the answer is a batch size, which they are made of.")
     setting.with_rate(0.5).run()  # everything else is there
 
-    def make_run(sampling_rate: float) -> Run:
-        return (spent or Run()) + setting.with_rate(sampling_rate).run()
+    def make_run(sampling_rate: float, times: int | None = None) -> Run:
+        meant = setting if times is None else replace(setting, rounds=times, epochs=None)
+        return (spent or Run()) + meant.with_rate(sampling_rate).run()
 
     def ask(by: str) -> Values:
         greatest = max_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
-        values: Values = {"sampling_rate": greatest}
+        found: Values = {"sampling_rate": greatest}
         if dataset is not None:
-            values["batch_size"] = math.floor(greatest * dataset)
-        return values | {"epsilon": make_run(greatest).epsilon(delta=delta, method=by), "delta": delta}
+            batch = math.floor(Fraction(greatest) * dataset)
+            while batch and make_run(batch / dataset).epsilon(delta=delta, method=by) > epsilon:
+                # a smaller batch makes more rounds of the epochs: the largest for so many, then once more as many
+                times = setting.with_rate(batch / dataset).total_rounds()
+                least = max_sampling_rate(partial(make_run, times=times), epsilon=epsilon, delta=delta, method=by)
+                batch = min(batch - 1, math.floor(Fraction(least) * dataset))
+            if not batch:
+                raise InfeasibleError(
+                    f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
+                    "Raise epsilon or delta, add noise, or plan fewer rounds."
+                )
+            greatest = greatest if setting.epochs is None else batch / dataset
+            found = {"sampling_rate": greatest, "batch_size": batch}
+        return found | {"epsilon": make_run(greatest).epsilon(delta=delta, method=by), "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, RATE)
     best = _best(rows)
     batch = best.values.get("batch_size")
     meant = f" (batches of {batch:,} out of {dataset:,})" if batch is not None else ""
-    times = _count(setting.total_rounds(), "round") if setting.epochs is None else f"{setting.epochs:g} epochs"
+    times = (
+        _count(setting.total_rounds(), "round")
+        if setting.epochs is None
+        else f"{plain(setting.epochs)} epoch{'' if setting.epochs == 1 else 's'}"
+    )
     sentence = (
         f"A sampling rate of {RATE.text(float(best.values['sampling_rate'] or 0.0))}{meant} keeps {times} within "
-        f"ε = {epsilon:g} at δ = {delta:g}"
+        f"ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
     sentence += "" if best.method == "exact" else f" by the {best.method} bound"
     sentence += _beside(rows, best, RATE, "today's libraries (Balle's bound) stop at {}")
@@ -218,9 +240,9 @@ def convert(
 
     rows = _rows(_methods(method, METHODS), ask, quantity)
     best = _best(rows)
-    shown = {**{name: f"{value:g}" for name, value in given.items()}}
+    shown = {**{name: f"{plain(value)}" for name, value in given.items()}}
     shown[quantity.name] = quantity.text(float(best.values[quantity.name] or 0.0))
-    sentence = f"({order:g}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP"
+    sentence = f"({plain(order)}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP"
     if best.method == "optimal":
         limit = "larger rdp" if quantity is RDP else f"smaller {quantity.title}"
         sentence += f", and no {limit} holds for all such mechanisms"
@@ -291,8 +313,8 @@ def _rows(methods: Sequence[str], ask: Callable[[str], Values], quantity: Quanti
             found[method] = ask(method)
         except (UnsupportedError, NumericalError, InfeasibleError) as error:
             errors[method] = error
-    if not found:
-        raise errors[methods[-1]]
+    if not found:  # that it cannot be done says more than that one method could not tell
+        raise next((error for error in errors.values() if isinstance(error, InfeasibleError)), errors[methods[-1]])
     for method, values in found.items():
         for base in ("moments", "balle"):
             if base in found and base != method:
@@ -306,8 +328,8 @@ def _rows(methods: Sequence[str], ask: Callable[[str], Values], quantity: Quanti
 
 
 def _change(ours: float | int | None, theirs: float | int | None) -> float | int | None:
-    """The difference, None where both are infinite or one is missing."""
-    if ours is None or theirs is None or (math.isinf(ours) and math.isinf(theirs)):
+    """The difference, None where one is infinite or missing."""
+    if ours is None or theirs is None or math.isinf(ours) or math.isinf(theirs):
         return None
     return ours - theirs
 

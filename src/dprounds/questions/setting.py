@@ -49,6 +49,8 @@ MECHANISMS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
 NOISY_MECHANISMS = tuple(word for word, (_, needs) in MECHANISMS.items() if needs == ("noise_multiplier",))
 PARAMETERS = tuple(dict.fromkeys(name for _, needs in MECHANISMS.values() for name in needs))
 
+# What the rounding of a rate and of the epochs can do to their quotient.
+QUOTIENT_ERROR = Fraction(4, 2**53)
 POSITIVE = _validate.Interval.parse("(0, inf)")
 
 
@@ -152,7 +154,7 @@ class Setting:
         rate = self.exact_rate()
         if not rate:
             raise QuestionError("epochs need a sampling rate: give batch_size and dataset_size, or sampling_rate.")
-        rounds = math.floor(epochs / rate)
+        rounds = _whole(epochs / rate)
         if rounds < 1:
             raise ParameterError(f"epochs must make at least one round, got {self.epochs:g} at rate {float(rate):g}.")
         return rounds
@@ -173,3 +175,9 @@ class Setting:
 def _as_written(value: float) -> Fraction:
     """The decimal that a person wrote for this double: 0.1 is a tenth, so that 3 epochs of it are 30 rounds."""
     return Fraction(repr(value))
+
+
+def _whole(quotient: Fraction) -> int:
+    """The whole rounds in a quotient; one that a rate such as 1/15, rounded to a double, just misses is meant."""
+    nearest = round(quotient)
+    return nearest if abs(quotient - nearest) <= QUOTIENT_ERROR * quotient else math.floor(quotient)

@@ -53,7 +53,13 @@ def rounded(value: float, *, up: bool, digits: int = 5) -> str:
 
 
 def plain(value: object) -> str:
-    """An input as it was given, with thousands separated."""
+    """An input as it was given, every digit of it, with thousands separated.
+
+    Examples
+    --------
+    >>> plain(6.0), plain(1e-5), plain(1.0000049), plain(14062)
+    ('6', '1e-05', '1.0000049', '14,062')
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    return repr(float(value)).removesuffix(".0") if isinstance(value, float) else str(value)

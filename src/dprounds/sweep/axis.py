@@ -108,8 +108,8 @@ def _scalar(word: str, value: object) -> Cell:
     if word == "mechanism":
         return _validate.choice(word, value, tuple(MECHANISMS))
     number = _number(word, value)
-    # a whole float such as 1e6 is a count, as it is to the library
-    return int(number) if word in COUNTS and math.isfinite(number) and number == int(number) else number
+    # a whole float such as 1e6 is a count, as it is to the library; one that no table holds stays what it is
+    return int(number) if word in COUNTS and abs(number) <= LARGEST and number == int(number) else number
 
 
 def _number(word: str, value: object) -> float | int:

@@ -1,0 +1,201 @@
+"""The routes: the API, its description, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import mimetypes
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from dprounds.errors import ParameterError
+from dprounds.web.asked import QUESTIONS
+from dprounds.web.description import operation, responses
+from dprounds.web.guard import Guard
+from dprounds.web.pool import BusyError, CrashedError, GoneError, Pool, TooLongError
+from dprounds.web.reading import given_in_body, given_in_query
+from dprounds.web.worker import encoded
+
+__all__ = ["LARGEST_BODY", "create_app"]
+
+logger = logging.getLogger("uvicorn.error")
+
+# A question is a dozen numbers; the longest table of Rényi bounds has 512.
+LARGEST_BODY = 65_536
+BODY_SECONDS = 10.0
+# Answers are a few kilobytes each: this keeps some thousand of them.
+CACHE_BYTES = 16 * 2**20
+MOST_WAITING = 64
+# By one method these are soon answered; by all, or at many points, nothing is.
+PLANS = ("rounds", "epsilon", "delta", "noise", "rate", "convert")
+# Scripts are served with their own type whatever the machine's tables say: browsers do not run modules of another.
+TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of the page."""
+
+    content: bytes
+    type: str
+    tag: str
+
+
+def create_app(
+    *, workers: int = 3, seconds: float = 10.0, waiting: int = MOST_WAITING, hosts: Iterable[str] = ()
+) -> ASGIApp:
+    """The application, to be served by an ASGI server.
+
+    Parameters
+    ----------
+    workers
+        How many processes compute.
+    seconds
+        How long one computation may take.
+    waiting
+        How many questions may wait for a worker; more are refused.
+    hosts
+        Names that the server goes by, beside localhost and its numbers.
+    """
+    pool = Pool(workers=workers, seconds=seconds, waiting=waiting, cache_bytes=CACHE_BYTES)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await pool.open()
+        try:
+            yield
+        finally:
+            await pool.close()
+
+    app = FastAPI(
+        title="dprounds",
+        summary="How many rounds may I train under this privacy budget?",
+        version=version("dprounds"),
+        openapi_url="/openapi.json",
+        docs_url=None,  # it would fetch its scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, ParameterError: _unreadable, Exception: _unforeseen},
+    )
+    for question in QUESTIONS:
+        for method in ("GET", "POST"):
+            app.add_api_route(
+                f"/api/{question}",
+                _endpoint(pool, question, method),
+                methods=[method],
+                openapi_extra=operation(question, method),
+                responses=responses(question),
+                response_class=Response,
+            )
+    page = _page()
+    for path in page:
+        app.add_api_route(path, _static(page[path]), methods=["GET", "HEAD"], include_in_schema=False)
+    return Guard(app, hosts=hosts)
+
+
+def _endpoint(pool: Pool, question: str, method: str) -> Callable[[Request], Awaitable[Response]]:
+    """What answers a question."""
+
+    async def ask(request: Request) -> Response:
+        if method == "POST":
+            given = given_in_body(question, await _body(request))
+        else:
+            given = given_in_query(question, request.scope["query_string"])
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        try:
+            reply = await pool.ask(question, given, gone, quick=question in PLANS and "method" in given)
+        except TooLongError:
+            # not 503: to ask the same again would take as long
+            raise HTTPException(
+                422, f"This takes longer than {pool.seconds:g} s to compute, and was stopped. Ask by one method."
+            ) from None
+        except BusyError:
+            raise HTTPException(
+                503, "Too many questions at once. Ask again in a moment.", {"retry-after": "1"}
+            ) from None
+        except CrashedError:
+            logger.warning("A worker ended while it answered %s of %.500r.", question, given)
+            raise HTTPException(500, UNFORESEEN) from None
+        except GoneError:
+            return Response(status_code=499)  # to nobody
+        return Response(reply.content, reply.status, media_type="application/json")
+
+    return ask
+
+
+async def _body(request: Request) -> bytes:
+    """The body, if it is declared as JSON, small, and there in time."""
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise HTTPException(415, "The body must be JSON, with content-type application/json.", CLOSE)
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared[:20]) > LARGEST_BODY:
+        raise HTTPException(413, f"The body must have at most {LARGEST_BODY} bytes.", CLOSE)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > LARGEST_BODY:
+                    raise HTTPException(413, f"The body must have at most {LARGEST_BODY} bytes.", CLOSE)
+    except TimeoutError:
+        raise HTTPException(408, f"The body must arrive within {BODY_SECONDS:g} s.", CLOSE) from None
+    return bytes(body)
+
+
+# What is left unread of a body would be taken for the next request.
+CLOSE = {"connection": "close"}
+UNFORESEEN = "Something went wrong here, and nothing was answered. The server's log says more."
+PHRASES = {404: "There is nothing at this address.", 405: "This address does not take that method."}
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    content = encoded({"error": PHRASES.get(error.status_code, error.detail)})
+    headers = dict(error.headers or {})
+    if error.status_code == 405 and request.url.path.startswith("/api/"):
+        headers["Allow"] = "GET, POST"  # of all routes at this address, not of the first alone
+    return Response(content, error.status_code, headers=headers, media_type="application/json")
+
+
+async def _unreadable(_: Request, error: Exception) -> Response:
+    return Response(encoded({"error": str(error)}), 422, media_type="application/json")
+
+
+async def _unforeseen(_: Request, error: Exception) -> Response:
+    """A neutral sentence; the server logs the error itself."""
+    del error
+    return Response(encoded({"error": UNFORESEEN}), 500, media_type="application/json")
+
+
+def _page() -> dict[str, _File]:
+    """The files of the page by their address, read once: no path of a request ever reaches the disk."""
+    found = {}
+    for file in files("dprounds.web").joinpath("static").iterdir():
+        content = file.read_bytes()
+        suffix = f".{file.name.rpartition('.')[2]}"
+        kind = TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
+        found[f"/static/{file.name}"] = _File(content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+    found["/"] = found.pop("/static/index.html")
+    return found
+
+
+def _static(file: _File) -> Callable[[Request], Awaitable[Response]]:
+    async def serve(request: Request) -> Response:
+        headers = {"etag": file.tag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == file.tag:
+            return Response(status_code=304, headers=headers)
+        return Response(file.content, headers=headers, media_type=file.type)
+
+    return serve

@@ -1,0 +1,119 @@
+"""The words and numbers of a request, strictly read.
+
+Stricter than `json.loads`, because a number that is silently changed may understate a cost: no NaN, nothing that a
+double would turn into infinity or zero, no name twice.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+from urllib.parse import parse_qsl
+
+from dprounds._validate import show
+from dprounds.errors import ParameterError
+from dprounds.web.asked import LISTS, QUESTIONS, WORDS
+
+__all__ = ["given_in_body", "given_in_query"]
+
+# A number as JSON writes it. Most digits: any integer that a double reaches has fewer.
+NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+MOST_DIGITS = 400
+
+
+def given_in_body(question: str, body: bytes) -> dict[str, object]:
+    """Values by name, from a JSON object.
+
+    Examples
+    --------
+    >>> given_in_body("convert", b'{"order": 8, "rdp": 0.5, "delta": 1e-5}')
+    {'order': 8, 'rdp': 0.5, 'delta': 1e-05}
+    """
+    try:
+        given = json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_float=_real,
+            parse_int=_whole,
+            parse_constant=_no_number,
+        )
+    except UnicodeDecodeError:
+        raise ParameterError("The body must be JSON, in UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise ParameterError(f"The body must be JSON: {error.msg} at character {error.pos + 1}.") from None
+    except RecursionError:
+        raise ParameterError("The body must be a JSON object of numbers and words, got one too deep.") from None
+    if not isinstance(given, dict):
+        raise ParameterError(f"The body must be a JSON object of numbers and words, got {show(given)}.")
+    for name, value in given.items():
+        _known(question, name)
+        if value is None:
+            raise ParameterError(f"{name} must have a value, got null. Leave it out instead.")
+    return given
+
+
+def given_in_query(question: str, query: bytes) -> dict[str, object]:
+    """Values by name, from the part of an address after its question mark; lists are separated by commas.
+
+    Examples
+    --------
+    >>> given_in_query("rounds", b"noise_multiplier=1.1&rounds=100&mechanism=gaussian")
+    {'noise_multiplier': 1.1, 'rounds': 100, 'mechanism': 'gaussian'}
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
+    except UnicodeError:
+        raise ParameterError("The address must hold its words in UTF-8, percent-encoded.") from None
+    except ValueError:
+        raise ParameterError("The address must hold at most 64 words.") from None
+    given: dict[str, object] = {}
+    for name, text in pairs:
+        _known(question, name)
+        if name in given:
+            raise ParameterError(f"{name} must be given once, got it twice.")
+        if name in WORDS:
+            given[name] = text
+        else:
+            given[name] = [_number(item) for item in text.split(",")] if name in LISTS else _number(text)
+    return given
+
+
+def _known(question: str, name: str) -> None:
+    words: Sequence[str] = QUESTIONS[question]
+    if name not in words:
+        raise ParameterError(f"{show(name)} is not known here. The words are {', '.join(words)}.")
+
+
+def _number(text: str) -> object:
+    """The number that a text writes; any other text as it is, for the library to judge."""
+    if not (match := NUMBER.fullmatch(text)):
+        return text
+    return _real(text) if match[2] or match[3] else _whole(text)
+
+
+def _real(text: str) -> float:
+    """The double nearest to a decimal, if there is one that is neither infinite nor zero in its stead."""
+    value = float(text)
+    mantissa = re.split("[eE]", text)[0]
+    if value in (float("inf"), float("-inf")) or (value == 0.0 and mantissa.strip("-.0")):
+        raise ParameterError(f"A number must be within the range of doubles, got {show(text)}.")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ParameterError(f"A number must have at most {MOST_DIGITS} digits, got {len(text)}.")
+    return int(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ParameterError(f'A number must be finite, got {text}. Where infinity has a meaning it is the text "inf".')
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ParameterError("Every name must be given once, got one twice.")
+    return found

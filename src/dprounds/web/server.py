@@ -1,0 +1,182 @@
+"""The server: its port, its signals, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dprounds import _validate
+from dprounds.errors import ParameterError
+from dprounds.web.app import create_app
+from dprounds.web.guard import HEADERS
+from dprounds.web.worker import encoded
+
+__all__ = ["DEFAULT_PORT", "serve"]
+
+DEFAULT_PORT = 8765
+# Ports after the default one that are tried when nobody named one.
+TRIES = 20
+# What is under way when the server is told to stop may take this long.
+GRACE_SECONDS = 3
+# The guard refuses sooner and in a sentence; this is for connections that ask nothing.
+MOST_CONNECTIONS = 1024
+SECONDS = _validate.Interval.parse("(0, 3600]")
+
+
+class _Protocol(H11Protocol):
+    """HTTP whose refusals of what is no HTTP carry the same headers as everything else."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse, and hang up."""
+        del msg
+        content = encoded({"error": "This is no HTTP request."})
+        headers = [("content-type", "application/json"), ("connection", "close"), *HEADERS.items()]
+        self.transport.write(self.conn.send(h11.Response(status_code=400, headers=headers)) or b"")
+        self.transport.write(self.conn.send(h11.Data(data=content)) or b"")
+        self.transport.write(self.conn.send(h11.EndOfMessage()) or b"")
+        self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and for which a signal to stop is a good end."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self.ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on a signal, without raising it again afterwards: the exit code is 0."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread has signals
+            return
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            self.handle_exit(number, frame)
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def serve(
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    open_browser: bool = False,
+    workers: int = 3,
+    seconds: float = 10.0,
+    hosts: Sequence[str] = (),
+    say: Callable[[str], None] = _say,
+) -> None:
+    """Serve the page until SIGTERM or SIGINT.
+
+    Parameters
+    ----------
+    host
+        The address to listen at; by default only this machine can reach it.
+    port
+        The port, 0 for any that is free; by default 8765, or one of the next if that is taken.
+    open_browser
+        Whether to open the page once it is there.
+    workers
+        How many processes compute.
+    seconds
+        How long one computation may take.
+    hosts
+        Names that the server goes by, beside `host`, localhost and numeric addresses.
+    say
+        What takes the one line that says where the page is.
+    """
+    workers = _validate.count("workers", workers, least=1)
+    seconds = _validate.real("seconds", seconds, SECONDS)
+    listening = _listen(host, port)
+    address = _address(host, listening.getsockname()[1])
+
+    def ready() -> None:
+        say(f"The page is at {address} (Ctrl-C stops it).")
+        if open_browser:
+            # in a thread of its own: some browsers return only when they are closed
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+
+    config = uvicorn.Config(
+        create_app(workers=workers, seconds=seconds, hosts=(host, *hosts)),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=16_384,
+        limit_concurrency=MOST_CONNECTIONS,
+        http=_Protocol,
+        proxy_headers=False,
+        ws="none",
+    )
+    with listening:
+        _Server(config, ready).run(sockets=[listening])
+
+
+def _listen(host: str, port: int | None) -> socket.socket:
+    """A socket that listens at `port`, or if that is None at the first free one from the default."""
+    if port is not None:
+        port = _validate.count("port", port)
+        if not port <= 65535:
+            raise ParameterError(f"port must be an integer in [0, 65535], got {_validate.show(port)}.")
+    first = DEFAULT_PORT if port is None else port
+    last_trouble: OSError | None = None
+    for candidate in range(first, first + (TRIES if port is None else 1)):
+        try:
+            return _bound(host, candidate)
+        except OSError as trouble:
+            last_trouble = trouble
+            if isinstance(trouble, socket.gaierror):
+                break  # another port will not help
+    assert last_trouble is not None
+    raise ParameterError(
+        f"port must be free at {host}, got {first}: {last_trouble.strerror or last_trouble}. "
+        "Name another, or 0 for any that is free."
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket bound to `host` and `port`."""
+    family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[
+        0
+    ]
+    found = socket.socket(family, kind, protocol)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port left a moment ago is free
+        found.bind(place)
+        found.listen(128)
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def _address(host: str, port: int) -> str:
+    """Where a browser on this machine finds the page."""
+    name = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{name}:{port}/"

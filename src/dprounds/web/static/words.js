@@ -1,0 +1,62 @@
+// The question in other tongues: Python, the command line, a table for a spreadsheet.
+
+import { words } from "./fields.js";
+
+const MAKERS = {
+  "gaussian": ["Gaussian", "noise_multiplier"], "laplace": ["Laplace", "noise_multiplier"],
+  "discrete-gaussian": ["DiscreteGaussian", "noise_multiplier"], "randomized-response": ["RandomizedResponse", "step_epsilon"],
+  "pure-dp": ["PureDP", "step_epsilon"], "approximate-dp": ["ApproximateDP", "step_epsilon", "step_delta"], "zcdp": ["ZCDP", "rho"],
+};
+
+// A program that prints the answer of the row that is shown.
+export function asPython(state, found, best) {
+  const given = words(state);
+  const [maker, ...needs] = MAKERS[state.mechanism];
+  const imports = new Set([maker]);
+  const budget = [given.epsilon && `epsilon=${given.epsilon}`, `delta=${given.delta}`, `method="${best.method}"`].filter(Boolean).join(", ");
+
+  const step = (noise, rate) => {
+    const made = `${maker}(${noise ?? needs.map((name) => given[name]).join(", ")})`;
+    if (rate === null) return made;
+    imports.add("PoissonSampled");
+    return `PoissonSampled(${made}, ${rate})`;
+  };
+  const rate = given.batch_size ? `${given.batch_size} / ${given.dataset_size}` : given.sampling_rate ?? null;
+  const rounds = found.inputs.rounds ?? given.rounds;
+  const lines = [];
+  if (state.question === "rounds") {
+    imports.add("max_rounds");
+    lines.push(`step = ${step(null, rate)}`, `print(max_rounds(step, ${budget}))`);
+  } else if (state.question === "epsilon") {
+    lines.push(`run = ${step(null, rate)} * ${rounds}`, `print(run.epsilon(${budget}))`);
+  } else if (state.question === "noise") {
+    imports.add("min_noise_multiplier");
+    lines.push(`print(min_noise_multiplier(lambda s: ${step("s", rate)} * ${rounds}, ${budget}))`);
+  } else if (given.rounds) {
+    imports.add("max_sampling_rate");
+    lines.push(`print(max_sampling_rate(lambda q: ${step(null, "q")} * ${given.rounds}, ${budget}))`);
+  } else {
+    // the rounds of so many epochs change with the rate
+    const mechanism = given.mechanism ? `mechanism="${given.mechanism}", ` : "";
+    const setting = `Setting(${mechanism}noise_multiplier=${given.noise_multiplier}, epochs=${given.epochs})`;
+    return `from dprounds import max_sampling_rate\nfrom dprounds.questions import Setting\n\nsetting = ${setting}\n`
+      + `print(max_sampling_rate(lambda q: setting.with_rate(q).run(), ${budget}))\n`;
+  }
+  return `from dprounds import ${[...imports].sort().join(", ")}\n\n${lines.join("\n")}\n`;
+}
+
+export function asCommand(state) {
+  const flags = Object.entries(words(state)).map(([name, value]) => `--${name.replaceAll("_", "-")} ${quoted(value)}`);
+  return `dprounds ${state.question} ${flags.join(" ")}`;
+}
+
+function quoted(text) {
+  return /^[\w.+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+// Rows of any shape as comma-separated values, a column for each name that occurs.
+export function asCsv(rows) {
+  const names = [...new Set(rows.flatMap(Object.keys))];
+  const cell = (value) => (/[",\n]/.test(value ?? "") ? `"${String(value).replaceAll('"', '""')}"` : value ?? "");
+  return [names, ...rows.map((row) => names.map((name) => row[name]))].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
+}

@@ -1,0 +1,141 @@
+"""The lattice: never below the truth, never above it from below, and close."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import erfc, exp, log, mp, mpf, sqrt
+from scipy.special import ndtr
+
+from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse, max_rounds
+from dprounds.accounting.binomial import binomial_delta
+from dprounds.accounting.cells import lower_law, upper_law
+from dprounds.accounting.lattice import lattice_delta, lattice_deltas, lattice_epsilon
+
+SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+
+
+def tail(z: mpf) -> mpf:
+    return erfc(z / sqrt(mpf(2))) / 2
+
+
+def one_round(sigma: float, rate: float, epsilon: float, direction: str) -> mpf:
+    """Delta of one sampled Gaussian round, from its definition: both laws' masses where the ratio exceeds e^epsilon."""
+    with mp.workdps(50):
+        s, q, e = mpf(sigma), mpf(rate), mpf(epsilon)
+        if direction == "remove":
+            y = s * s * log((exp(e) - 1 + q) / q) + mpf(1) / 2
+            return (1 - q) * tail(y / s) + q * tail((y - 1) / s) - exp(e) * tail(y / s)
+        if exp(-e) - 1 + q <= 0:
+            return mpf(0)
+        y = s * s * log((exp(-e) - 1 + q) / q) + mpf(1) / 2
+        return tail(-y / s) - exp(e) * ((1 - q) * tail(-y / s) + q * tail((1 - y) / s))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("sigma", [0.5, 1.1, 10.0])
+@pytest.mark.parametrize("rate", [1e-4, 256 / 60_000, 0.5])
+def test_one_round_is_bracketed(sigma: float, rate: float, direction: str) -> None:
+    run = PoissonSampled(Gaussian(sigma), rate) * 1
+    parts = run._lattice_parts(direction)
+    top = min(run.max_loss(direction) * 0.9, 40 * rate / sigma)
+    for epsilon in (0.0, 0.1 * top, top):
+        truth = one_round(sigma, rate, epsilon, direction)
+        lower, upper = lattice_delta(parts, epsilon=epsilon)
+        assert lower <= truth <= upper
+        assert lattice_deltas(parts, epsilons=np.array([epsilon]))[0] >= truth
+        assert upper - truth <= 1e-2 * truth  # deltas go down to 1e-150 here, where epsilon is a thousand times closer
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
+def test_one_rounds_epsilon_is_bracketed(delta: float) -> None:
+    lower, upper = lattice_epsilon((SGD * 1)._lattice_parts("remove"), delta=delta)
+    assert one_round(1.1, 256 / 60_000, upper, "remove") <= delta
+    if lower > 0:
+        assert one_round(1.1, 256 / 60_000, lower, "remove") >= delta
+    assert upper - lower <= 5e-4 * upper
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(0.5, 1e-3), (1.1, 256 / 60_000), (5.0, 0.3)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_lattice_law_keeps_to_its_side_of_one_rounds_profile(sigma: float, rate: float, direction: str) -> None:
+    """Which is all that composition needs: every delta of one round, at coarse and at fine steps."""
+    cells = (PoissonSampled(Gaussian(sigma), rate) * 1)._lattice_parts(direction)[0].cells_of
+    for step in (0.3 * rate, 3.0 * rate):
+        first, last = -math.ceil(2.0 / step), math.ceil(2.0 / step)
+        for make, sign in ((upper_law, 1), (lower_law, -1)):
+            law = make(cells, step, first, last)
+            points = step * np.arange(first, last + 1) + law.shift
+            for epsilon in np.linspace(-1.0, 3.0, 9) * rate:
+                if direction == "add" and epsilon >= -math.log1p(-rate):
+                    continue
+                if direction == "remove" and epsilon <= math.log1p(-rate):
+                    continue
+                found = law.infinite + float(law.masses @ np.maximum(-np.expm1(epsilon - points), 0.0))
+                # the sum above is in doubles: it has some units of its own
+                assert sign * (found - one_round(sigma, rate, epsilon, direction)) >= -1e-14
+
+
+def test_equal_randomized_responses_are_bracketed_as_their_binomial_sum() -> None:
+    run = RandomizedResponse(0.3) * 20
+    for epsilon in (0.1, 1.0, 2.0):
+        exact = binomial_delta(0.3, 20, epsilon=epsilon)
+        lower, upper = lattice_delta(run._lattice_parts("remove"), epsilon=epsilon)
+        assert lower <= exact.upper
+        assert exact.lower <= upper <= exact.upper * 1.01
+
+
+@pytest.mark.parametrize(
+    "run", [SGD * 1000, PoissonSampled(Gaussian(2.0), 0.1) * 100, Gaussian(5.0) * 10 + SGD * 1500], ids=repr
+)
+def test_line_and_lattice_agree(run: object) -> None:
+    line = run.guarantee(delta=1e-5, method="exact")  # type: ignore[attr-defined]  # runs, as the parameters say
+    lattice = run._lattice_epsilon(1e-5)  # type: ignore[attr-defined]  # likewise
+    assert lattice.lower <= line.upper
+    assert line.lower <= lattice.upper <= line.upper * (1 + 1e-4)
+
+
+def test_more_rounds_cost_more_where_line_and_lattice_meet() -> None:
+    rounds = (1, 2, 10, 100, 234, 400, 600, 700, 800, 900, 1000)
+    epsilons = [(SGD * n).epsilon(delta=1e-5, method="exact") for n in rounds]
+    assert epsilons == sorted(epsilons)
+
+
+def test_a_short_run_is_exact_and_below_the_best_order() -> None:
+    guarantee = (SGD * 234).guarantee(delta=1e-5)
+    assert guarantee.method == "exact"
+    assert guarantee.lower <= guarantee.epsilon < 0.307
+    assert guarantee.upper - guarantee.lower < 3e-4 * guarantee.upper
+    n = max_rounds(SGD, epsilon=0.1, delta=1e-5)
+    assert (SGD * n).epsilon(delta=1e-5) <= 0.1 < (SGD * (n + 1)).epsilon(delta=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    sigma=st.floats(0.05, 10.0),
+    rate=st.one_of(st.just(0.0), st.just(1.0), st.floats(1e-4, 0.5)),
+    rounds=st.integers(1, 2000),
+    log_delta=st.floats(-12.0, -3.0),
+    noise=st.sampled_from([Gaussian, Laplace]),
+)
+def test_any_short_run_has_a_bracket_or_is_refused(
+    sigma: float, rate: float, rounds: int, log_delta: float, noise: type
+) -> None:
+    run, delta = PoissonSampled(noise(sigma), rate) * rounds, 10.0**log_delta
+    try:
+        lower, upper = run._lattice_epsilon(delta)
+    except NumericalError:
+        return
+    assert 0 <= lower <= upper < math.inf
+    assert lower <= run.epsilon(delta=delta, method="optimal") * (1 + 1e-9)
+
+
+def test_normal_probabilities_are_as_good_as_cells_assume() -> None:
+    for z in np.linspace(-37.0, 8.0, 200):
+        with mp.workdps(40):
+            truth = tail(-mpf(float(z)))
+            assert abs(mpf(float(ndtr(z))) - truth) <= 8 * 2.0**-53 * (1 + z * z) * truth

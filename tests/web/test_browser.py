@@ -1,0 +1,541 @@
+"""The page in a real browser, from end to end.
+
+Driven by Playwright rather than a WebDriver because it waits for what it looks for, sees every request and console
+message, and knows clipboards, downloads and touch; the browser is the system's own Chromium.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+import shutil
+import statistics
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from dprounds import questions
+from dprounds.questions import Answers, Setting
+from tests.web.conftest import Served
+
+playwright: Any = pytest.importorskip("playwright.sync_api", reason="the page is driven by Playwright")
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed here")
+
+# Nothing but the page: no sandbox, because tests run as root in containers, and nothing that calls home.
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SGD: dict[str, Any] = {"batch_size": 256, "dataset_size": 60_000}
+# A machine that does other things as well may take its time.
+PATIENCE = 30_000
+
+Page = Any  # Playwright is optional, and so are its types
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, served: Served) -> Iterator[Open]:
+    """Opens the page at a query; in the end nothing was wrong on the console, and no other host was asked."""
+    contexts = []
+    complaints: list[str] = []
+    hosts: set[str] = set()
+
+    def begin(query: str = "", **options: Any) -> Page:
+        context = browser.new_context(viewport={"width": 1280, "height": 860}, **options)
+        contexts.append(context)
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
+        page.goto(served.address + query)
+        return page
+
+    yield begin
+    for context in contexts:
+        context.close()
+    # Chromium counts a refusal, which has status 422, as an error on its console; and that we took its network
+    assert [text for text in complaints if "422" not in text and "DISCONNECTED" not in text] == []
+    assert {host for host in hosts if host} == {urlsplit(served.address).netloc}
+
+
+def expect_sentence(page: Page, sentence: str) -> None:
+    playwright.expect(page.locator("#sentence")).to_have_text(sentence, timeout=PATIENCE)
+
+
+def asked_for(page: Page, name: str) -> str:
+    return str(page.locator(f"#{name}").input_value())
+
+
+def rounds_as_shown(page: Page) -> Answers:
+    """What the library says to the question that the page shows."""
+    setting = Setting(noise_multiplier=float(asked_for(page, "noise_multiplier")), **SGD)
+    return questions.rounds(setting, epsilon=float(asked_for(page, "epsilon")), delta=float(asked_for(page, "delta")))
+
+
+def wait_until(page: Page, condition: str) -> None:
+    """Wait for a condition in JavaScript, asked from outside: the page's policy lets no text run inside."""
+    end = time.monotonic() + PATIENCE / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(20)
+
+
+def settle(page: Page) -> None:
+    """Wait for an answer by all methods."""
+    playwright.expect(page.locator("#sentence")).to_contain_text("Balle", timeout=PATIENCE)
+
+
+def test_it_loads_with_the_librarys_answer_a_table_and_both_charts(open_page: Open) -> None:
+    page = open_page()
+    found = questions.rounds(Setting(noise_multiplier=1.1, **SGD), epsilon=3.0, delta=1e-5)
+    expect_sentence(page, found.sentence)
+    assert page.locator("#value").inner_text() == f"{found.value('exact'):,}"
+    rows = page.locator("#table tbody tr")
+    playwright.expect(rows).to_have_count(5)
+    assert [row.split("\t")[1] for row in rows.all_inner_texts()] == [
+        f"{answer.values['rounds']:,}" for answer in found.answers
+    ]
+    playwright.expect(page.locator("#rounds-chart .curve")).to_have_count(5)
+    wait_until(page, "document.getElementById('attack-sentence').textContent.includes('1 % false alarms')")
+    playwright.expect(page.locator("#attack-chart .curve.exact")).to_have_count(1)
+    assert page.locator("#legend li").all_inner_texts() == ["moments", "balle", "closed-form", "optimal", "exact"]
+    assert page.locator("#spoken").inner_text() == found.sentence  # what a screen reader says
+
+
+def test_a_slider_moves_the_answer(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    before = asked_for(page, "noise_multiplier")
+    box = page.locator("#noise_multiplier-slider").bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.2, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, y, steps=6)
+    page.mouse.up()
+    assert float(asked_for(page, "noise_multiplier")) > 2 * float(before)
+    expect_sentence(page, rounds_as_shown(page).sentence)
+
+
+def test_a_typed_value_moves_the_answer_and_the_slider(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    before = page.locator("#epsilon-slider").input_value()
+    page.locator("#epsilon").fill("1.25")
+    expect_sentence(page, rounds_as_shown(page).sentence)
+    assert int(page.locator("#epsilon-slider").input_value()) < int(before)
+    page.locator("#dataset_size").fill("120,000")  # as people write it
+    found = questions.rounds(
+        Setting(noise_multiplier=1.1, batch_size=256, dataset_size=120_000), epsilon=1.25, delta=1e-5
+    )
+    expect_sentence(page, found.sentence)
+
+
+def test_a_bad_value_shows_the_librarys_sentence_beside_its_field_and_dims_the_last_answer(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    for text, sentence in (
+        ("2", "delta must be in (0, 1), got 2."),
+        ("small", "delta must be a real number in (0, 1), got 'small'."),
+        ("", "delta must be a real number in (0, 1), got ''."),
+        ("nan", "delta must be a real number in (0, 1), got 'nan'."),
+    ):
+        page.locator("#delta").fill(text)
+        playwright.expect(page.locator("#refusal")).to_have_text(sentence)
+        playwright.expect(page.locator("#delta-wrong")).to_have_text(sentence)
+        assert page.locator("#delta").get_attribute("aria-invalid") == "true"
+        assert page.evaluate("getComputedStyle(document.getElementById('charts')).opacity") < "0.6"
+        assert page.locator("#rounds-chart .curve").count() == 5  # the last good one stays
+    page.locator("#delta").fill("1e-6")
+    expect_sentence(page, rounds_as_shown(page).sentence)
+    assert page.locator("#refusal").is_hidden()
+    assert page.locator("#delta-wrong").is_hidden()
+    assert page.evaluate("getComputedStyle(document.getElementById('charts')).opacity") == "1"
+
+
+def drag_line(page: Page, by: float, move: Callable[[str, float, float], None]) -> None:
+    """Drag the budget line by so many pixels downward."""
+    page.wait_for_selector("#rounds-chart .curve")
+    box = page.locator("#rounds-chart .budget .line").bounding_box()
+    x, y = box["x"] + box["width"] * 0.4, box["y"] + box["height"] / 2
+    move("start", x, y)
+    for step in range(1, 9):
+        move("move", x, y + by * step / 8)
+    move("end", x, y + by)
+
+
+def test_the_budget_line_is_dragged_by_the_mouse(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+
+    def move(what: str, x: float, y: float) -> None:
+        page.mouse.move(x, y)
+        if what == "start":
+            page.mouse.down()
+        if what == "end":
+            page.mouse.up()
+
+    drag_line(page, 60, move)
+    assert float(asked_for(page, "epsilon")) < 2.6
+    expect_sentence(page, rounds_as_shown(page).sentence)
+    assert page.locator("[role=slider]").get_attribute("aria-valuenow") == asked_for(page, "epsilon")
+
+
+def test_the_budget_line_is_dragged_by_touch(open_page: Open) -> None:
+    page = open_page(has_touch=True)
+    settle(page)
+    finger = page.context.new_cdp_session(page)
+
+    def move(what: str, x: float, y: float) -> None:
+        points = [] if what == "end" else [{"x": x, "y": y}]
+        finger.send("Input.dispatchTouchEvent", {"type": f"touch{what.capitalize()}", "touchPoints": points})
+
+    drag_line(page, -40, move)
+    assert float(asked_for(page, "epsilon")) > 3.2
+    expect_sentence(page, rounds_as_shown(page).sentence)
+
+
+def test_the_budget_line_is_moved_by_the_keyboard(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    line = page.locator("#rounds-chart [role=slider]")
+    line.focus()
+    for key, holds in (("ArrowUp", 3.06), ("ArrowDown", 3.0), ("PageUp", 3.6), ("Home", 0.05), ("End", 50.0)):
+        page.keyboard.press(key)
+        assert float(str(line.get_attribute("aria-valuenow"))) == pytest.approx(holds, rel=1e-2)
+        assert asked_for(page, "epsilon") == line.get_attribute("aria-valuenow")
+    for name in ("aria-label", "aria-valuemin", "aria-valuemax", "aria-valuetext"):
+        assert line.get_attribute(name)
+
+
+QUESTIONS = {
+    "rounds": "?question=rounds&epsilon=2.5&delta=1e-6&noise_multiplier=1.3&batch_size=100&dataset_size=50000",
+    "rounds of all records": "?question=rounds&epsilon=6&delta=1e-5&noise_multiplier=20",
+    "rounds of randomized response": (
+        "?question=rounds&epsilon=3&delta=1e-5&mechanism=randomized-response&step_epsilon=0.1"
+    ),
+    "rounds of zcdp": "?question=rounds&epsilon=3&delta=1e-5&mechanism=zcdp&rho=0.002",
+    "rounds of approximate-dp": (
+        "?question=rounds&epsilon=3&delta=1e-5&mechanism=approximate-dp&step_epsilon=0.1&step_delta=1e-9"
+    ),
+    "epsilon": "?question=epsilon&delta=1e-5&noise_multiplier=1.1&batch_size=256&dataset_size=60000&epochs=60",
+    "epsilon at a rate": "?question=epsilon&delta=1e-5&noise_multiplier=0.9&sampling_rate=0.01&rounds=1000",
+    "noise": "?question=noise&epsilon=3&delta=1e-5&batch_size=256&dataset_size=60000&epochs=20",
+    "rate": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&rounds=2000",
+    "rate by epochs": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&epochs=20",
+}
+
+
+def library_answer(query: str) -> Answers:
+    """What the library says to the question of a link."""
+    given: dict[str, Any] = {name: values[0] for name, values in parse_qs(query[1:]).items()}
+    question = given.pop("question")
+    numbers = {name: value if name == "mechanism" else json.loads(value) for name, value in given.items()}
+    budget = {name: numbers.pop(name) for name in ("epsilon", "delta") if name in numbers}
+    answers: Answers = getattr(questions, question)(Setting(**numbers), **budget)
+    return answers
+
+
+@pytest.mark.parametrize("case", QUESTIONS)
+def test_a_link_shows_its_question_and_what_is_copied_from_there_gives_the_same_answer(
+    open_page: Open, served: Served, case: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = QUESTIONS[case]
+    page = open_page(query, permissions=["clipboard-read", "clipboard-write"])
+    found = library_answer(query)
+    expect_sentence(page, found.sentence)
+    wait_until(page, f"location.search === {json.dumps(query)}")  # the address as it was given
+
+    page.locator("#copy-link").click()
+    playwright.expect(page.locator("#done")).to_have_text("Copied the link.")
+    assert page.evaluate("navigator.clipboard.readText()") == served.address + query
+
+    page.locator("#copy-python").click()
+    playwright.expect(page.locator("#done")).to_have_text("Copied the program.")
+    program = page.evaluate("navigator.clipboard.readText()")
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})  # that it runs is the claim
+    assert json.loads(printed.getvalue()) == found.best.values[found.quantity.name]
+
+    page.locator("#copy-command").click()
+    playwright.expect(page.locator("#done")).to_have_text("Copied the command.")
+    words = page.evaluate("navigator.clipboard.readText()").split()
+    assert words[0] == "dprounds"
+    pytest.importorskip("typer", reason="the command line needs Typer")
+    from dprounds.cli.app import main
+
+    capsys.readouterr()
+    assert main([*words[1:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
+
+
+def test_every_move_is_in_the_address_and_the_address_brings_it_back(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    page.get_by_role("radio", name="What does it cost?").check(force=True)
+    page.locator("#sampling").select_option("rate")
+    page.locator("#sampling_rate").fill("0.02")
+    page.locator("#length").select_option("rounds")
+    page.locator("#rounds").fill("5000")
+    query = "?question=epsilon&delta=1e-5&noise_multiplier=1.1&sampling_rate=0.02&rounds=5000"
+    wait_until(page, f"location.search === {json.dumps(query)}")
+    expect_sentence(page, library_answer(query).sentence)
+    again = open_page(query)
+    expect_sentence(again, library_answer(query).sentence)
+    assert asked_for(again, "sampling_rate") == "0.02"
+    assert asked_for(again, "length") == "rounds"
+
+
+def test_figure_and_data_are_downloaded(open_page: Open, tmp_path: Path) -> None:
+    page = open_page("?question=rounds&epsilon=6&delta=1e-5&noise_multiplier=20")
+    settle(page)
+    wait_until(page, "document.getElementById('attack-sentence').textContent.includes('1 % false alarms')")
+    wait_until(page, "document.querySelectorAll('#rounds-chart .curve').length === 5")
+    found = library_answer("?question=rounds&epsilon=6&delta=1e-5&noise_multiplier=20")
+    saved = {}
+    for button in ("save-figure", "save-csv", "save-json"):
+        with page.expect_download() as download:
+            page.locator(f"#{button}").click()
+        saved[button] = tmp_path / download.value.suggested_filename
+        download.value.save_as(saved[button])
+    assert [path.name for path in saved.values()] == ["dprounds.svg", "dprounds.csv", "dprounds.json"]
+
+    figure = ET.parse(saved["save-figure"]).getroot()
+    text = " ".join(figure.itertext())
+    assert figure.tag == "{http://www.w3.org/2000/svg}svg"
+    assert found.sentence in text
+    assert "685 rounds" in text
+    assert len(figure.findall(".//{http://www.w3.org/2000/svg}polyline")) == 5
+
+    data = json.loads(saved["save-json"].read_text())
+    expected = json.loads(found.to_json())
+    assert {name: data[name] for name in expected} == expected
+    assert {row["method"] for row in data["curve"]} == {"moments", "balle", "closed-form", "optimal", "exact"}
+    assert data["trade-off"][0].keys() == {"false_positive_rate", "false_negative_rate"}
+
+    rows = list(csv.DictReader(io.StringIO(saved["save-csv"].read_text())))
+    assert [row["rounds"] for row in rows if row["table"] == "answers"] == ["501", "603", "603", "603", "685"]
+    assert len(rows) == 5 + len(data["curve"]) + len(data["trade-off"])
+
+
+# The least contrast of text against what is behind it, over all elements that show text of their own.
+CONTRAST = """() => {
+  const channels = (text) => (text.match(/[\\d.]+/g) ?? []).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (node) => {
+    for (let each = node; each; each = each.parentElement) {
+      const colour = channels(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] > 0) return colour;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  for (const node of document.querySelectorAll("body *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    if (!own || !node.getClientRects().length || ["OPTION", "NOSCRIPT"].includes(node.tagName)) continue;
+    const style = getComputedStyle(node);
+    const ink = light(channels(node.namespaceURI.endsWith("svg") ? style.fill : style.color));
+    const back = light(ground(node));
+    found.push([(Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05), node.textContent.slice(0, 40)]);
+  }
+  return found.sort((a, b) => a[0] - b[0])[0];
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_light_and_dark(open_page: Open, scheme: str) -> None:
+    page = open_page(color_scheme=scheme)
+    settle(page)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(16, 19, 23)") == (scheme == "dark")
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where
+
+
+def test_dark_can_be_chosen_and_stays(open_page: Open) -> None:
+    page = open_page(color_scheme="light")
+    settle(page)
+    ground = "getComputedStyle(document.body).backgroundColor"
+    before = page.evaluate(ground)
+    page.locator("#theme").click()
+    after = page.evaluate(ground)
+    assert before != after
+    assert page.locator("#theme").get_attribute("aria-pressed") == "true"
+    page.reload()
+    assert page.evaluate(ground) == after
+    page.locator("#theme").click()
+    assert page.evaluate(ground) == before
+
+
+def test_no_method_is_told_by_its_colour_alone(open_page: Open) -> None:
+    page = open_page()
+    page.wait_for_selector("#rounds-chart .curve.exact")
+    styles = page.evaluate(
+        """[...document.querySelectorAll("#rounds-chart .curve")]
+             .map((line) => getComputedStyle(line).strokeDasharray)"""
+    )
+    assert len(set(styles)) == len(styles) == 5
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_a_narrow_screen_scrolls_in_one_direction_only(open_page: Open, width: int) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": width, "height": 740})
+    settle(page)
+    for question in ("How many rounds?", "What does it cost?", "How much noise?", "What sampling rate?"):
+        page.get_by_role("radio", name=question).check(force=True)
+        page.locator("#copy-python").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # nothing reaches beyond the edge, but for the table, which scrolls by itself
+        assert (
+            page.evaluate(
+                """Math.max(...[...document.querySelectorAll("body *:not(.unseen)")]
+                 .filter((each) => !each.closest(".scroll, svg")).map((each) => each.getBoundingClientRect().right))"""
+            )
+            <= width + 0.5
+        )
+
+
+def test_the_whole_page_is_used_by_keyboard_alone(open_page: Open) -> None:
+    page = open_page(permissions=["clipboard-read", "clipboard-write"])
+    settle(page)
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        at = page.evaluate(
+            """(() => { const node = document.activeElement;
+                 const shown = node.matches("[name=question]") ? node.nextElementSibling : node;
+                 const style = getComputedStyle(node.matches("[role=slider]") ? node.querySelector(".knob") : shown);
+                 const ring = node.matches("[role=slider]") ? style.strokeWidth === "3px"
+                   : style.outlineStyle !== "none" && style.outlineWidth !== "0px";
+                 return [node.id || node.value || node.getAttribute("role"), ring]; })()"""
+        )
+        if at[0] is None or at[0] in reached:  # past the end
+            break
+        reached.append(at[0])
+        assert at[1], f"{at[0]} does not show its focus"
+        if at[0] == "rounds":  # the question, a group of radio buttons
+            page.keyboard.press("ArrowRight")
+            expect_sentence(
+                page,
+                library_answer(
+                    "?question=epsilon&delta=1e-5&noise_multiplier=1.1&batch_size=256&dataset_size=60000&epochs=60"
+                ).sentence,
+            )
+            page.keyboard.press("ArrowLeft")
+            settle(page)
+        if at[0] == "epsilon-slider":
+            page.keyboard.press("ArrowRight")
+        if at[0] == "epsilon":
+            assert float(asked_for(page, "epsilon")) > 3
+            page.keyboard.type("4")  # the text is selected when one tabs into it
+            expect_sentence(page, rounds_as_shown(page).sentence)
+        if at[0] == "copy-command":
+            page.keyboard.press("Enter")
+            playwright.expect(page.locator("#done")).to_have_text("Copied the command.")
+    wanted = ["theme", "rounds", "epsilon-slider", "epsilon", "mechanism", "noise_multiplier", "sampling", "batch_size"]
+    assert [name for name in reached if name in wanted] == wanted
+    assert {"slider", "copy-python", "copy-command", "save-figure", "save-csv", "save-json"} <= set(reached)
+
+
+def test_every_input_has_a_name_for_a_screen_reader(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    nameless = page.evaluate(
+        """[...document.querySelectorAll("input, select, button, [role=slider], [role=region], svg[role]")]
+             .filter((each) => !(each.labels?.length || each.getAttribute("aria-label")
+               || each.getAttribute("aria-labelledby") || each.textContent.trim()))
+             .map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.locator("#spoken").get_attribute("aria-live") == "polite"
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+def test_a_mechanism_that_cannot_be_sampled_says_so_and_all_records_mend_it(open_page: Open) -> None:
+    page = open_page()
+    settle(page)
+    page.locator("#mechanism").select_option("zcdp")
+    playwright.expect(page.locator("#refusal")).to_contain_text("Poisson-sampled ZCDP")
+    page.locator("#sampling").select_option("all")
+    expect_sentence(page, library_answer("?question=rounds&mechanism=zcdp&epsilon=3&delta=1e-5&rho=0.001").sentence)
+
+
+def test_a_server_that_is_gone_is_named(open_page: Open) -> None:
+    page = open_page("?question=rounds&epsilon=6&delta=1e-5&noise_multiplier=20")
+    settle(page)
+    page.wait_for_load_state("networkidle")
+    page.context.set_offline(True)
+    page.locator("#epsilon").fill("5")
+    playwright.expect(page.locator("#refusal")).to_have_text(
+        "The server does not answer. Start it again: dprounds serve."
+    )
+    page.context.set_offline(False)
+    page.locator("#epsilon").fill("5.5")
+    expect_sentence(page, library_answer("?question=rounds&epsilon=5.5&delta=1e-5&noise_multiplier=20").sentence)
+
+
+def test_an_answer_appears_as_soon_as_it_is_computed(open_page: Open, record_property: Callable[..., None]) -> None:
+    """The page's own share of the time from a move to its answer; the server's depends on who else computes."""
+    page = open_page()
+    settle(page)
+    page.wait_for_load_state("networkidle")
+    page.evaluate("performance.clearMeasures(), performance.clearResourceTimings()")
+    for step in range(8):
+        page.evaluate(
+            """(share) => { const slider = document.getElementById("noise_multiplier-slider"); slider.value = share;
+                 slider.dispatchEvent(new Event("input")); }""",
+            200 + 20 * step,
+        )
+        wait_until(page, f"performance.getEntriesByName('answer').length >= {step + 1}")
+        settle(page)
+    times = page.evaluate("performance.getEntriesByName('answer').map((each) => each.duration)")
+    computed = page.evaluate(
+        """performance.getEntriesByType("resource").filter((each) => each.name.includes("/api/rounds") &&
+             each.name.includes("method=exact")).map((each) => each.duration)"""
+    )
+    record_property("milliseconds", times)
+    print(
+        f"from move to answer: {[round(time) for time in times]} ms, of which asked {[round(x) for x in computed]} ms"
+    )
+    assert statistics.median(times) - statistics.median(computed) < 100
+
+
+@pytest.mark.skipif(
+    "SCREENSHOTS" not in os.environ, reason="draws the documentation's pictures when SCREENSHOTS names a folder"
+)
+def test_pictures_for_the_documentation(open_page: Open) -> None:
+    for name, scheme in (("light", "light"), ("dark", "dark")):
+        page = open_page(color_scheme=scheme)
+        settle(page)
+        wait_until(page, "document.getElementById('attack-sentence').textContent.includes('1 % false alarms')")
+        page.wait_for_load_state("networkidle")
+        page.set_viewport_size({"width": 1280, "height": 800})
+        page.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"page-{name}.png")
