@@ -10,7 +10,7 @@ demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.ready           ## all tests, doctests and documentation examples
-	$(RUN) -m pytest -n auto
+	$(RUN) -m pytest -n auto --dist loadgroup
 
 check: $(VENV)/.ready          ## style and types
 	$(RUN) -m ruff check .

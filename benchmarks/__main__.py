@@ -1,8 +1,10 @@
-"""Every benchmark, one after the other: `make bench`."""
+"""Every benchmark, one after the other: `make bench`. That of the page, `benchmarks.load`, is asked for by itself."""
 
-from benchmarks import comparison, conversions, exact, mechanisms
+from benchmarks import cli, comparison, conversions, exact, integrations, mechanisms
 
 conversions.main()
 mechanisms.main()
 exact.main()
+cli.main()
+integrations.main()
 comparison.main()

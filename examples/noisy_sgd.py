@@ -58,7 +58,7 @@ def flights() -> tuple[NDArray[np.float64], NDArray[np.intp]]:
 
 
 def spent_by(accountant: Accountant, delta: float, method: str) -> str:
-    """Epsilon of all that was recorded, by `method`; a dash where so few rounds have no exact sum."""
+    """Epsilon of all that was recorded, by `method`; a dash where the exact account is out of reach."""
     try:
         return f"{accountant.epsilon(delta=delta, method=method):.4f}"
     except NumericalError:

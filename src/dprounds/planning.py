@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,6 +42,8 @@ LEAST_RATE = 1e-12
 # Where a search begins, noise as large as the signal, and how fast the ratio of its steps grows.
 START = 1.0
 GALLOP = 3.0
+# So often a search may meet noise at which nothing is proven before it says that it cannot tell.
+MOST_TROUBLES = 4
 
 
 def max_rounds(
@@ -103,18 +106,18 @@ def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: fl
     whole = before + step
     if not whole.has_moment_function:
         return guess
-    try:
-        if len(whole.parts) > 1:
-            return rounds_by_secants(
-                lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, guess=guess
-            )
+    if len(whole.parts) == 1:
         one, each = whole.mechanisms[0] * 1, (step * 1).rounds
-        total = rounds_on_lines(
-            lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + each * guess
+        with suppress(NumericalError):
+            total = rounds_on_lines(
+                lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + each * guess
+            )
+            return max((total - before.rounds) / each, 0.0)
+    with suppress(NumericalError):
+        return rounds_by_secants(
+            lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, guess=guess
         )
-    except NumericalError:
-        return guess
-    return max((total - before.rounds) / each, 0.0)
+    return guess
 
 
 def min_noise_multiplier(
@@ -327,6 +330,8 @@ class _Search:
         older, newer = failing, passing
         turns = 0
         while passing > failing * (1.0 + self.tolerance):
+            if len(self.troubles) > MOST_TROUBLES:
+                self.raise_trouble(failing)
             root = self.crossing(older, newer)
             if not failing < root < passing:
                 root = self.crossing(failing, passing)

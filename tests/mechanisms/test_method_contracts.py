@@ -65,8 +65,10 @@ def test_a_guarantee_holds_at_its_own_epsilon(mechanism: Mechanism, method: str 
     run = mechanism * 2
     found = epsilon(run, 1e-3, method)
     if found < math.inf:
-        # the exact sum may be out of reach at this very epsilon; the default then answers by the best order
-        assert run.delta(epsilon=found, method=None if method == "exact" else method) <= 1e-3 * (1 + 1e-6)
+        # the exact sum may be out of reach at this very epsilon; the default then answers by the best order, and two
+        # lattices, made for a delta and for an epsilon, differ by as much as their brackets are wide
+        hair = 1e-4 if method in (None, "exact") else 1e-6
+        assert run.delta(epsilon=found, method=None if method == "exact" else method) <= 1e-3 * (1 + hair)
 
 
 @each_mechanism

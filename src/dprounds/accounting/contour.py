@@ -25,7 +25,7 @@ from dprounds.accounting.saddle import Saddle, saddle_at_delta, saddle_at_epsilo
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Bracket", "LossLaw", "delta_bracket", "delta_brackets", "epsilon_bracket", "worst"]
+__all__ = ["Bracket", "LossLaw", "crude_delta", "delta_bracket", "delta_brackets", "epsilon_bracket", "worst"]
 
 Array = NDArray[np.float64]
 
@@ -285,7 +285,7 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
     lower, upper, start = 0.0, 0.0, 1.0
     for law in laws:
         if epsilon is not None:
-            if lower > 0 and _crude_delta(law, epsilon, start) <= lower:
+            if lower > 0 and crude_delta(law, epsilon, start) <= lower:
                 continue
             here = delta_bracket(law, epsilon=epsilon, start=start)
         elif delta is not None:
@@ -298,12 +298,12 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
 
 def _is_met(law: LossLaw, epsilon: float, delta: float, start: float) -> bool:
     """Whether one value of delta shows that `delta` is met at `epsilon`."""
-    if _crude_delta(law, epsilon, start) <= delta:
+    if crude_delta(law, epsilon, start) <= delta:
         return True
     return delta_bracket(law, epsilon=epsilon, start=start).upper <= delta
 
 
-def _crude_delta(law: LossLaw, epsilon: float, start: float) -> float:
+def crude_delta(law: LossLaw, epsilon: float, start: float = 1.0) -> float:
     """An upper bound of delta from one value of K: infinite mass plus zeta(t) exp(K(t) - t epsilon)."""
     if not epsilon < law.max_loss:
         return law.infinite_mass

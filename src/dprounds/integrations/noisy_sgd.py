@@ -69,6 +69,7 @@ UNREADABLE = (
     OverflowError,
     MemoryError,
     RuntimeError,
+    SyntaxError,
     struct.error,
     tokenize.TokenError,
     zipfile.BadZipFile,

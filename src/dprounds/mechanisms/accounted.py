@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
-from dprounds.accounting.contour import Bracket, delta_brackets, worst
+from dprounds.accounting.contour import Bracket, crude_delta, delta_brackets, worst
 from dprounds.accounting.lattice import lattice_delta, lattice_deltas, lattice_epsilon
 from dprounds.accounting.loss_law import MASS_ERROR
 from dprounds.accounting.trade_off import false_negative_rates
@@ -286,10 +286,18 @@ class Accounted(Release):
         lower, upper = 0.0, 0.0
         for direction in self.directions:
             most = self.max_loss(direction)
-            if most > lower:
-                found = lattice_epsilon(self._lattice_parts(direction), delta=delta, known=lower, most=most)
-                lower, upper = max(lower, found.lower), max(upper, found.upper)
+            if not most > lower or (lower > 0 and self._is_crudely_met(lower, delta, direction)):
+                continue  # the other direction is dearer
+            found = lattice_epsilon(self._lattice_parts(direction), delta=delta, known=lower, most=most)
+            lower, upper = max(lower, found.lower), max(upper, found.upper)
         return Bracket(lower, upper)
+
+    def _is_crudely_met(self, epsilon: float, delta: float, direction: str) -> bool:
+        """Whether one value of K shows that `delta` is met; close below a largest loss no lattice could."""
+        try:
+            return crude_delta(self.law(direction), epsilon) <= delta
+        except NumericalError:
+            return False
 
     def _lattice_profile(self, epsilons: Array) -> Array:
         deltas = np.zeros_like(epsilons)
