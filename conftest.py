@@ -47,6 +47,7 @@ prose = Sybil(
 pytest_collect_file = (source + prose).pytest()
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the examples of one page together: each goes on from those before it."""
     for item in items:

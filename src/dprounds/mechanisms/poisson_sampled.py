@@ -40,6 +40,8 @@ Array = NDArray[np.float64]
 LEAST_SAMPLED_NOISE = 1e-3
 # With less noise than this a line of the exact accountant takes seconds.
 LEAST_EXACT_NOISE = 0.02
+# The square of more noise than this, which hides everything, may overflow.
+MOST_NOISE_WITH_CEILING = 1e100
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
 # So few are remembered; more, which would fill the memory, are not.
 MOST_REMEMBERED = 128
@@ -162,6 +164,8 @@ class PoissonSampled(Accounted, Mechanism):
         if self.sampling_rate == 0 or not isinstance(self.mechanism, Gaussian):
             return flat
         sigma = self.mechanism.noise_multiplier
+        if not sigma <= MOST_NOISE_WITH_CEILING:
+            return flat
         return np.minimum(flat, sampled_gaussian_ceiling(sigma, self.sampling_rate, direction, t, s))
 
     @property

@@ -36,11 +36,11 @@ export function asPython(state, found, best) {
     imports.add("max_sampling_rate");
     lines.push(`print(max_sampling_rate(lambda q: ${step(null, "q")} * ${given.rounds}, ${budget}))`);
   } else {
-    // the rounds of so many epochs change with the rate
+    // the rounds of so many epochs change with the batch, which is what is answered
     const mechanism = given.mechanism ? `mechanism="${given.mechanism}", ` : "";
-    const setting = `Setting(${mechanism}noise_multiplier=${given.noise_multiplier}, epochs=${given.epochs})`;
-    return `from dprounds import max_sampling_rate\nfrom dprounds.questions import Setting\n\nsetting = ${setting}\n`
-      + `print(max_sampling_rate(lambda q: setting.with_rate(q).run(), ${budget}))\n`;
+    const setting = `Setting(${mechanism}noise_multiplier=${given.noise_multiplier}, dataset_size=${given.dataset_size}, epochs=${given.epochs})`;
+    return `from dprounds.questions import Setting, rate\n\nsetting = ${setting}\n`
+      + `print(rate(setting, ${budget}).best.values["sampling_rate"])\n`;
   }
   return `from dprounds import ${[...imports].sort().join(", ")}\n\n${lines.join("\n")}\n`;
 }
