@@ -377,10 +377,9 @@ def _losses(data: Data) -> str:
     parts = ["## Where we lose"]
     if looser:
         parts.append(
-            "**Looser.** A peer proves a smaller ε, and is not below the truth. Where a record is expected in few "
-            "rounds of a sampled continuous mechanism,\nwe leave the answer to the best Rényi order: the moment "
-            "function hardly falls along the line of the exact integral.\n\n"
-            + _table(["run", "our ε", "theirs", "library", "we are above"], looser)
+            "**Looser.** A peer proves a smaller ε, and is not below the truth. Few rounds of a sampled mechanism are "
+            "put on a lattice, and its step is\nwhat we are above; where no lattice will do, the best Rényi order "
+            "answers.\n\n" + _table(["run", "our ε", "theirs", "library", "we are above"], looser)
         )
     if slower:
         rows = [
