@@ -10,7 +10,8 @@ demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
 
 test: $(VENV)/.ready           ## all tests, doctests and documentation examples
-	$(RUN) -m pytest -n auto --dist loadgroup
+	$(RUN) -m pytest -n auto tests
+	$(RUN) -m pytest src docs README.md   # in one process, since the examples of a page go on from each other
 
 check: $(VENV)/.ready          ## style and types
 	$(RUN) -m ruff check .

@@ -6,9 +6,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
 
-import pytest
 from sybil import Example, Sybil
-from sybil.integration.pytest import SybilItem
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
@@ -45,11 +43,3 @@ prose = Sybil(
     patterns=["README.md", "docs/*.md", "docs/*/*.md"],
 )
 pytest_collect_file = (source + prose).pytest()
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the examples of one page together: each goes on from those before it."""
-    for item in items:
-        if isinstance(item, SybilItem):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
