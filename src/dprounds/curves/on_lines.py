@@ -38,8 +38,6 @@ MOST_NODES = 2**12
 MOST_STEPS = 40
 # A delta this close to what its line proves from below is drawn; for others a line of their own is made.
 WIDEST = 1e-3
-# Of the virtual Gaussian that ends a sum, in squared nats: its blur is bounded by exp of an eighth of this.
-LARGEST_VARIANCE = 100.0
 # Epsilons on either side that a line is tried for.
 NEIGHBOURS = 24
 
@@ -89,7 +87,7 @@ def exact_deltas(run: Run, epsilons: Array) -> Array:
             epsilon = float(epsilons[waiting[middle]])
             saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
             start = saddle.t
-            line = _sound(line_near(law, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon)))
+            line = line_near(law, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon))
             near = waiting[max(middle - NEIGHBOURS, 0) : middle + NEIGHBOURS + 1]
             lower, upper = line.bracket(epsilons[near])
             served = (upper - lower <= WIDEST * upper) | (near == waiting[middle])
@@ -99,13 +97,6 @@ def exact_deltas(run: Run, epsilons: Array) -> Array:
         return deltas
     # a hair for the sum, as in the exact accountant
     return np.minimum((run.infinite_mass + deltas) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0)
-
-
-def _sound(line: Line) -> Line:
-    """The line, unless the Gaussian that is to end its sum is none, or blurs all there is to see."""
-    if not 0 <= line.variance <= LARGEST_VARIANCE:
-        raise NumericalError(f"The sum on the line Re z = {line.t:g} does not end within {line.values.size} nodes.")
-    return line
 
 
 def _cheap(law: LossLaw) -> LossLaw:
@@ -129,7 +120,7 @@ def _by_lines(
             if not 0 < saddle.epsilon < law.max_loss:
                 return {}, start
             line = line_near(law, saddle, epsilon=saddle.epsilon, log_delta=math.log(delta))
-            lines.append(_sound(line))
+            lines.append(line)
         except NumericalError:
             if not law.smoothed:
                 raise

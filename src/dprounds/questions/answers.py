@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dprounds.questions.wording import Quantity
 
-__all__ = ["Answer", "Answers"]
+__all__ = ["Answer", "Answers", "tightest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +55,7 @@ class Answers:
     @property
     def best(self) -> Answer:
         """The row to go by: the tightest method that answered."""
-        return next(row for row in reversed(self.answers) if row.error is None)
-
-    def value(self, method: str) -> float | int | None:
-        """What `method` answered, or None."""
-        return next((row.values.get(self.quantity.name) for row in self.answers if row.method == method), None)
+        return tightest(self.answers)
 
     def to_dict(self) -> dict[str, Any]:
         """The whole as JSON holds it."""
@@ -69,6 +66,11 @@ class Answers:
     def to_json(self) -> str:
         """The whole as JSON text; every number reads back as the same double."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def tightest(rows: Sequence[Answer]) -> Answer:
+    """The last row that has an answer; rows go from the loosest method to the tightest."""
+    return next(row for row in reversed(rows) if row.error is None)
 
 
 def _finite(value: object) -> object:

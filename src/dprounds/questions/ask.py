@@ -24,7 +24,7 @@ from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
 from dprounds.mechanisms import Release, Run
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
-from dprounds.questions.answers import Answer, Answers
+from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.setting import NOISY_MECHANISMS, QuestionError, Setting
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, RDP, ROUNDS, Quantity, plain, rounded
 
@@ -57,7 +57,7 @@ def rounds(
         return values | {"epsilon": whole.epsilon(delta=delta, method=by), "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, ROUNDS)
-    best = _best(rows)
+    best = tightest(rows)
     allowed = int(best.values["rounds"] or 0)
     budget = f"ε = {plain(epsilon)} at δ = {plain(delta)}"
     if allowed:
@@ -81,14 +81,14 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
         return {"epsilon": found.epsilon, "delta": delta, "order": found.order, "lower": found.lower}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, EPSILON)
-    best = _best(rows)
+    best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
     releases = _count(whole.rounds, "round")
     if math.isinf(value):
         sentence = f"No ε is proven for {releases} at δ = {plain(delta)}"
     else:
         sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
-        sentence += "" if best.method == "exact" else f" by the {best.method} bound"
+        sentence += _by(best)
     sentence += _beside(rows, best, EPSILON, "today's libraries (Balle's bound) report {}")
     return _answers("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence)
 
@@ -102,12 +102,12 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
         return {"delta": whole.delta(epsilon=epsilon, method=by), "epsilon": epsilon}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, DELTA)
-    best = _best(rows)
+    best = tightest(rows)
     sentence = (
         f"{_count(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
         f"but for a failure mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
-    sentence += "" if best.method == "exact" else f" by the {best.method} bound"
+    sentence += _by(best)
     sentence += _beside(rows, best, DELTA, "today's libraries (Balle's bound) report {}")
     return _answers("delta", {"epsilon": epsilon, **inputs}, DELTA, rows, sentence)
 
@@ -138,12 +138,12 @@ def noise(
         }
 
     rows = _rows(_methods(method, RUN_METHODS), ask, NOISE)
-    best = _best(rows)
+    best = tightest(rows)
     sentence = (
         f"A noise multiplier of {NOISE.text(float(best.values['noise_multiplier'] or 0.0))} keeps "
         f"{_count(setting.total_rounds(), 'round')} within ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
-    sentence += "" if best.method == "exact" else f" by the {best.method} bound"
+    sentence += _by(best)
     sentence += _beside(rows, best, NOISE, "today's libraries (Balle's bound) ask for {}")
     return _answers("noise", {"epsilon": epsilon, "delta": delta, **_derived(setting)}, NOISE, rows, sentence, spent)
 
@@ -189,7 +189,7 @@ def rate(
         return found | {"epsilon": make_run(greatest).epsilon(delta=delta, method=by), "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, RATE)
-    best = _best(rows)
+    best = tightest(rows)
     batch = best.values.get("batch_size")
     meant = f" (batches of {batch:,} out of {dataset:,})" if batch is not None else ""
     times = (
@@ -201,7 +201,7 @@ def rate(
         f"A sampling rate of {RATE.text(float(best.values['sampling_rate'] or 0.0))}{meant} keeps {times} within "
         f"ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
-    sentence += "" if best.method == "exact" else f" by the {best.method} bound"
+    sentence += _by(best)
     sentence += _beside(rows, best, RATE, "today's libraries (Balle's bound) stop at {}")
     return _answers("rate", {"epsilon": epsilon, "delta": delta, **setting.given()}, RATE, rows, sentence, spent)
 
@@ -239,7 +239,7 @@ def convert(
         return {quantity.name: float(value), "order": order, **given}
 
     rows = _rows(_methods(method, METHODS), ask, quantity)
-    best = _best(rows)
+    best = tightest(rows)
     shown = {**{name: f"{plain(value)}" for name, value in given.items()}}
     shown[quantity.name] = quantity.text(float(best.values[quantity.name] or 0.0))
     sentence = f"({plain(order)}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP"
@@ -334,8 +334,9 @@ def _change(ours: float | int | None, theirs: float | int | None) -> float | int
     return ours - theirs
 
 
-def _best(rows: Sequence[Answer]) -> Answer:
-    return next(row for row in reversed(rows) if row.error is None)
+def _by(best: Answer) -> str:
+    """Which bound was gone by, where it was not the truth."""
+    return "" if best.method == "exact" else f" by the {best.method} bound"
 
 
 def _beside(rows: Sequence[Answer], best: Answer, quantity: Quantity, clause: str) -> str:
