@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, overload
+from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,8 @@ from dprounds.accounting.line import LOG_MOMENT_ERROR
 from dprounds.accounting.loss_law import LossLaw
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
 from dprounds.numerics.rounding import above
 
 if TYPE_CHECKING:
@@ -32,9 +34,9 @@ __all__ = [
     "BOTH_DIRECTIONS",
     "REMOVE",
     "Mechanism",
-    "RatioLaw",
     "Release",
     "Sampleable",
+    "sampled_law",
 ]
 
 Array = NDArray[np.float64]
@@ -290,11 +292,23 @@ class Mechanism(Release):
         return above(bound.real, RELATIVE_HAIR * bound.real + ABSOLUTE_HAIR)
 
 
-class RatioLaw(NamedTuple):
-    r"""Points and weights that stand for the law of :math:`\log dP/dQ` under :math:`Q`."""
+def sampled_law(log_weights: Array, log_ratios: Array, rate: float, direction: str) -> TiltableLaw:
+    r"""The privacy loss under its first law, where :math:`w = 1 - q + q e^v` at rate q.
 
-    log_weights: Array
-    log_ratios: Array
+    Parameters
+    ----------
+    log_weights, log_ratios
+        Points and weights that stand for the law of :math:`v = \log dP/dQ` under :math:`Q`.
+    rate
+        q, in (0, 1).
+    direction
+        The loss is log w under the mixture in the direction remove, and -log w under Q in the direction add.
+    """
+    log_mix = log_mixture(rate, log_ratios)
+    ulps = log_mixture_ulps(rate, log_ratios, log_mix)
+    if direction == ADD:
+        return TiltableLaw(log_weights, -log_mix, ulps)
+    return TiltableLaw(log_weights + log_mix, log_mix, ulps)
 
 
 class Sampleable(Mechanism):
@@ -310,11 +324,10 @@ class Sampleable(Mechanism):
         return math.inf
 
     @abstractmethod
-    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-        """The law of ``v = log dP/dQ`` under Q, as it serves to average powers of ``1 - rate + rate exp(v)``.
+    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+        """The law of the privacy loss at a rate in (0, 1), as `sampled_law` makes it, fit for its moments at z.
 
-        The power is ``z + 1`` in the direction remove and ``-z`` in the direction add. Points z that can share a law
-        come together, as indices into `z`; each index comes once.
+        Points z that can share a law come together, as indices into `z`; each index comes once.
         """
 
 

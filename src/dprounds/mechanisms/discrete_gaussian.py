@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import RatioLaw, Sampleable
-from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_ratio_laws
+from dprounds.mechanisms.base import Sampleable
+from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_sampled_laws
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta
 
@@ -62,8 +63,8 @@ class DiscreteGaussian(Accounted, Sampleable):
     def _largest_sampled_order(self) -> float:
         return LARGEST_ORDER * self.noise_multiplier
 
-    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-        return gaussian_ratio_laws(self.noise_multiplier, z, rate, direction, on_integers=True)
+    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+        return gaussian_sampled_laws(self.noise_multiplier, z, rate, direction, on_integers=True)
 
     @property
     def _has_cells(self) -> bool:

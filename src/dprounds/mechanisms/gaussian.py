@@ -13,9 +13,10 @@ from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.cells import Cells
 from dprounds.accounting.decay import gaussian_ceiling
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import RatioLaw, Sampleable
-from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_cells, gaussian_ratio_laws
+from dprounds.mechanisms.base import Sampleable
+from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_cells, gaussian_sampled_laws
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import TiltableLaw
 
 __all__ = ["Gaussian"]
 
@@ -52,8 +53,8 @@ class Gaussian(Accounted, Sampleable):
     def _largest_sampled_order(self) -> float:
         return LARGEST_ORDER * self.noise_multiplier
 
-    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-        return gaussian_ratio_laws(self.noise_multiplier, z, rate, direction, on_integers=False)
+    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+        return gaussian_sampled_laws(self.noise_multiplier, z, rate, direction, on_integers=False)
 
     def _ceiling(self, t: float, s: NDArray[np.float64], direction: str) -> NDArray[np.float64]:
         return gaussian_ceiling(self.noise_multiplier, t, s)

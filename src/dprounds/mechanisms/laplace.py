@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.cells import Cells
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import RatioLaw, Sampleable
-from dprounds.mechanisms.sampled_laplace import laplace_cells, laplace_ratio_laws
+from dprounds.mechanisms.base import Sampleable
+from dprounds.mechanisms.sampled_laplace import laplace_cells, laplace_sampled_laws
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
+from dprounds.numerics.cumulant import TiltableLaw
 
 __all__ = ["Laplace"]
 
@@ -58,8 +59,8 @@ class Laplace(Accounted, Sampleable):
     def _max_loss(self, direction: str) -> float:
         return float(np.nextafter(1.0 / self.noise_multiplier, np.inf))
 
-    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-        return laplace_ratio_laws(self.noise_multiplier, z, rate, direction)
+    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+        return laplace_sampled_laws(self.noise_multiplier, z, rate, direction)
 
     @property
     def _has_cells(self) -> bool:

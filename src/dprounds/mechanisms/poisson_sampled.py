@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
@@ -28,7 +27,6 @@ from dprounds.mechanisms.base import (
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import complex_cumulant, real_cumulant
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
@@ -115,8 +113,8 @@ class PoissonSampled(Accounted, Mechanism):
     def _sampled_rdp(self, orders: Array) -> Array:
         t = orders - 1.0
         bound, error = np.empty_like(t), np.empty_like(t)
-        for indices, log_weights, losses, ulps in self._loss_laws(t, REMOVE):
-            bound[indices], error[indices] = real_cumulant(log_weights, losses, ulps, t[indices])
+        for indices, law in self._inner._sampled_laws(t, self.sampling_rate, REMOVE):
+            bound[indices], error[indices] = law.real_cumulant(t[indices])
         bound /= t
         return above(bound, (error + RELATIVE_HAIR) * bound + ABSOLUTE_HAIR)
 
@@ -126,22 +124,12 @@ class PoissonSampled(Accounted, Mechanism):
         if self._max_loss(direction) == 0:
             return np.zeros_like(z)
         value = np.empty_like(z)
-        for indices, log_weights, losses, ulps in self._loss_laws(z, direction):
+        for indices, law in self._inner._sampled_laws(z, self.sampling_rate, direction):
             if np.iscomplexobj(z):
-                value[indices] = complex_cumulant(log_weights, losses, z[indices].astype(np.complex128))
+                value[indices] = law.complex_cumulant(z[indices].astype(np.complex128))
             else:
-                value[indices], _ = real_cumulant(log_weights, losses, ulps, z[indices].real)
+                value[indices], _ = law.real_cumulant(z[indices].real)
         return value
-
-    def _loss_laws(self, z: Numbers, direction: str) -> Iterator[tuple[NDArray[np.intp], Array, Array, Array]]:
-        """Laws of the privacy loss: where they serve, log-probabilities under P, losses, and the ulps of these."""
-        for indices, (log_weights, log_ratios) in self._inner._ratio_laws(z, self.sampling_rate, direction):
-            log_mix = log_mixture(self.sampling_rate, log_ratios)
-            ulps = log_mixture_ulps(self.sampling_rate, log_ratios, log_mix)
-            if direction == ADD:
-                yield indices, log_weights, -log_mix, ulps
-            else:
-                yield indices, log_weights + log_mix, log_mix, ulps
 
     @property
     def _lacks_noise(self) -> bool:

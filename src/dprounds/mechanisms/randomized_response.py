@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from dprounds._validate import FINITE_EPSILON, real
 from dprounds.accounting.cells import Cells, atoms_in_cells
-from dprounds.mechanisms.base import RatioLaw, Sampleable
+from dprounds.mechanisms.base import Sampleable, sampled_law
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["RandomizedResponse", "two_point_log_moment", "two_point_ratio_law"]
+__all__ = ["RandomizedResponse", "two_point_log_moment", "two_point_log_weights"]
 
 
 # Above this exponent M is summed in log space; below it, as M - 1, which is exact however small.
@@ -35,10 +36,10 @@ def two_point_log_moment(epsilon: float, z: Numbers) -> Numbers:
     return np.where(near, log1p_at(excess), far)
 
 
-def two_point_ratio_law(epsilon: float) -> RatioLaw:
-    """The same pair, as the law of its log-ratio under Q: the lie, then the truth."""
+def two_point_log_weights(epsilon: float) -> NDArray[np.float64]:
+    """The same pair, as log-probabilities under Q of the log-ratios epsilon and -epsilon: the lie, then the truth."""
     log_truth = -np.log1p(np.exp(-epsilon))
-    return RatioLaw(np.array([log_truth - epsilon, log_truth]), np.array([epsilon, -epsilon]))
+    return np.array([log_truth - epsilon, log_truth])
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,8 +69,9 @@ class RandomizedResponse(Sampleable):
     def _max_loss(self, direction: str) -> float:
         return self.epsilon
 
-    def _ratio_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-        yield np.arange(z.size, dtype=np.intp), two_point_ratio_law(self.epsilon)
+    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+        law = sampled_law(two_point_log_weights(self.epsilon), np.array([self.epsilon, -self.epsilon]), rate, direction)
+        yield np.arange(z.size, dtype=np.intp), law
 
     @property
     def _response_loss(self) -> float | None:
@@ -80,7 +82,7 @@ class RandomizedResponse(Sampleable):
         return True
 
     def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
-        lie, truth = np.exp(two_point_ratio_law(self.epsilon).log_weights)
+        lie, truth = np.exp(two_point_log_weights(self.epsilon))
         error = 8.0 * UNIT_ROUNDOFF * (1.0 + self.epsilon)
         losses = np.array([-self.epsilon, self.epsilon])
         return atoms_in_cells(edges, losses, np.array([lie, truth]), np.array([truth, lie]), error=error, blur=0.0)

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +22,16 @@ from scipy.special import ndtr
 
 from dprounds.accounting.cells import Cells
 from dprounds.errors import NumericalError
-from dprounds.mechanisms.base import ADD, RatioLaw
+from dprounds.mechanisms.base import ADD, sampled_law
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, mixture_share
-from dprounds.numerics.quadrature import grid_nodes, short_binary_below
+from dprounds.numerics.quadrature import grid_nodes, scale_above, scale_below, short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
 from dprounds.numerics.theta import theta
 
-__all__ = ["LARGEST_ORDER", "gaussian_cells", "gaussian_ratio_laws"]
+__all__ = ["LARGEST_ORDER", "gaussian_cells", "gaussian_sampled_laws"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +49,10 @@ ANGLES_ADD = np.linspace(0.1, 0.5 * math.pi, 12)
 SMALL_GRID = 256
 # Above this many nodes the far-apart peaks of one order get windows of their own.
 LARGE_GRID = 4096
+# Steps of grids below that have so few bits, and real parts their coarse scale, that neighbours share a grid. The last
+# few, of 100 kB at most as a rule, are remembered: a search asks for neighbours of the same points again and again.
+SHARED_BITS = 3
+MOST_REMEMBERED = 32
 # 32 MB of nodes. The window between the two components alone has about one over sigma of them.
 LARGEST_GRID = 2**22
 LEAST_NOISE = 1e-6
@@ -89,23 +96,37 @@ def remove_step(pair: _Pair, t: float, s: float) -> float:
     return pair.sigma * 2.0 * math.pi / (DIGITS / strip + 0.5 * strip + s / pair.sigma)
 
 
-def add_step(pair: _Pair, t: Array, s: float, peaks: Array) -> float:
-    """The trapezoid step for powers -z with real parts among t, whose integrands peak at `peaks`."""
-    if pair.is_split(float(t.max())):
-        return remove_step(pair, float(t.max()), s)
-    ends = np.unique([t.argmin(), t.argmax()])
+class _AddShape(NamedTuple):
+    """Where the integrands of the direction add peak, and by how much they grow on lines beside the real one."""
+
+    leftmost: float
+    rightmost: float
+    strips: Array  # in units of sigma
+    growth: Array  # the exponent, for each strip
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _add_shape(pair: _Pair, low: float, high: float) -> _AddShape:
+    """The shape for powers -z with real parts of z between `low` and `high`."""
+    t = np.array([low, high])
+    peaks = add_peaks(pair, t)
     # On the shifted line w is at least 1 - q + q cos(angle) e^v, whose powers integrate to more than those of w by
-    # exp(loss). Both integrands are log-concave and no wider than the normal density: twice a standard deviation
+    # exp(growth). Both integrands are log-concave and no wider than the normal density: twice a standard deviation
     # samples them well enough for an exponent.
     x = np.arange(min(0.0, float(peaks.min())) - 4.0 * pair.sigma, 4.0 * pair.sigma, 0.5 * pair.sigma)
-    exponents = []
     with np.errstate(divide="ignore"):  # log(cos(pi/2)) is -inf up to rounding, and exp of it is 0
-        for shift in np.concatenate([[0.0], np.log(np.maximum(np.cos(ANGLES_ADD), 0.0))]):
-            powers = np.multiply.outer(t[ends], log_mixture(pair.rate, pair.v(x) + shift))
-            exponents.append((-0.5 * (x / pair.sigma) ** 2 - powers).max(axis=1))
-    loss = np.max(np.array(exponents[1:]) - exponents[0], axis=1)
-    strips = ANGLES_ADD * pair.sigma
-    wanted = (DIGITS + loss) / strips + 0.5 * strips + s / pair.sigma
+        shifts = np.concatenate([[0.0], np.log(np.maximum(np.cos(ANGLES_ADD), 0.0))])
+        log_mix = log_mixture(pair.rate, np.add.outer(shifts, pair.v(x)))
+    exponents = (-0.5 * (x / pair.sigma) ** 2 - t[:, None, None] * log_mix).max(axis=2)
+    growth = np.max(exponents[:, 1:] - exponents[:, :1], axis=0)
+    return _AddShape(float(peaks.min()), float(peaks.max()), ANGLES_ADD * pair.sigma, growth)
+
+
+def add_step(pair: _Pair, t: float, s: float, shape: _AddShape) -> float:
+    """The trapezoid step for powers -z with real parts of z up to t, imaginary parts up to s, and this shape."""
+    if pair.is_split(t):
+        return remove_step(pair, t, s)
+    wanted = (DIGITS + shape.growth) / shape.strips + 0.5 * shape.strips + s / pair.sigma
     return pair.sigma * 2.0 * math.pi / float(wanted.min())
 
 
@@ -180,26 +201,29 @@ def split_windows(pair: _Pair, t: float) -> list[tuple[float, float]]:
     return [(-reach, min(base + width, top)), (bottom, top)]
 
 
-def _shared_grids(pair: _Pair, z: Numbers, step: float) -> Iterator[NDArray[np.intp]]:
-    """Indices of points whose grids, from zero to their real part, have sizes within a factor of two."""
+def _groups(pair: _Pair, z: Numbers, step: float) -> Iterator[tuple[NDArray[np.intp], bool]]:
+    """Indices of points whose grids, from zero to their real part, have sizes within a factor of two; and if small.
+
+    Points of large grids come by one real part at a time.
+    """
     size = (z.real + 1.0 + 2.0 * REACH * pair.sigma) / step
     if z.real.max() > LARGEST_ORDER * pair.sigma:
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {pair.sigma:g} is not resolved at order {z.real.max() + 1.0:g}."
         )
     octave = np.maximum(np.ceil(np.log2(size / SMALL_GRID)), 0.0)
-    for number in np.unique(octave):
+    for number in sorted(set(octave.tolist())):
         indices = np.flatnonzero(octave == number)
         if number <= math.log2(LARGE_GRID / SMALL_GRID):
-            yield indices
+            yield indices, True
         else:
-            yield from (indices[z.real[indices] == t] for t in np.unique(z.real[indices]))
+            yield from ((indices[z.real[indices] == t], False) for t in np.unique(z.real[indices]))
 
 
-def gaussian_ratio_laws(
+def gaussian_sampled_laws(
     sigma: float, z: Numbers, rate: float, direction: str, *, on_integers: bool
-) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-    """The law of the log-ratio of the normal pair under its second component, as `Sampleable` asks for it."""
+) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+    """The law of the sampled privacy loss of a normal pair, as `Sampleable` asks for it."""
     if sigma < LEAST_NOISE:
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {sigma:g}, below {LEAST_NOISE:g}, is not resolved."
@@ -207,26 +231,33 @@ def gaussian_ratio_laws(
     pair = _Pair(sigma, rate)
     largest_s = float(np.abs(z.imag).max())
     overall = remove_step(pair, float(z.real.max()), largest_s)
-    for indices in _shared_grids(pair, z, overall):
-        t = np.unique(z.real[indices])
+    for indices, small in _groups(pair, z, overall):
+        low, high = float(z.real[indices].min()), float(z.real[indices].max())
+        if small:
+            low, high = scale_below(low), scale_above(high)
         s = float(np.abs(z.imag[indices]).max())
         reach = REACH * sigma
+        windows: tuple[tuple[float, float], ...]
         if direction == ADD:
-            peaks = add_peaks(pair, t)
-            step = add_step(pair, t, s, peaks)
+            shape = _add_shape(pair, low, high)
+            step = add_step(pair, high, s, shape)
             # Where the peak lies 2 REACH deviations below zero, M exceeds exp(2 REACH^2): nothing near zero counts.
-            right = peaks.max() + reach if peaks.max() < -2.0 * reach else min(max(pair.middle, 1.0), 2.0) + reach
-            windows = [(float(peaks.min()) - reach, float(right))]
+            far = shape.rightmost < -2.0 * reach
+            right = shape.rightmost + reach if far else min(max(pair.middle, 1.0), 2.0) + reach
+            windows = ((shape.leftmost - reach, right),)
         else:
-            step = remove_step(pair, float(t[-1]), s)
-            windows = [(-reach, max(2.0, float(t[-1]) + 1.0) + reach)]
-            if (windows[0][1] + reach) / step > LARGE_GRID:
-                windows = [window for order in t for window in split_windows(pair, float(order))]
-        step = max(1.0, math.floor(step)) if on_integers else short_binary_below(step)
-        yield indices, _law(pair, step, windows, on_integers)
+            step = remove_step(pair, high, s)
+            windows = ((-reach, max(2.0, high + 1.0) + reach),) if small else tuple(split_windows(pair, high))
+        step = max(1.0, math.floor(step)) if on_integers else step
+        if small:
+            yield indices, _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
+        else:
+            yield indices, _law(pair, direction, short_binary_below(step), windows, on_integers)
 
 
-def _law(pair: _Pair, step: float, windows: list[tuple[float, float]], on_integers: bool) -> RatioLaw:
+def _law(
+    pair: _Pair, direction: str, step: float, windows: tuple[tuple[float, float], ...], on_integers: bool
+) -> TiltableLaw:
     """The normal density, or that of the discrete Gaussian, on the multiples of `step` in the windows."""
     if sum(high - low for low, high in windows) / step > LARGEST_GRID:
         raise NumericalError(
@@ -234,7 +265,10 @@ def _law(pair: _Pair, step: float, windows: list[tuple[float, float]], on_intege
         )
     x = grid_nodes(step, windows)
     total = theta(pair.sigma) if on_integers else pair.sigma * math.sqrt(2.0 * math.pi)
-    return RatioLaw(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x))
+    return sampled_law(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x), pair.rate, direction)
+
+
+_remembered_law = lru_cache(maxsize=MOST_REMEMBERED)(_law)
 
 
 def gaussian_cells(sigma: float, edges: Array) -> Cells:

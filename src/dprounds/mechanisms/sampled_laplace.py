@@ -9,19 +9,21 @@ what counts lies at the ends, in layers as thin as one over the order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
-from dprounds.mechanisms.base import ADD, RatioLaw
+from dprounds.mechanisms.base import ADD, sampled_law
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
-from dprounds.numerics.quadrature import panel_rule
+from dprounds.numerics.quadrature import panel_rule, scale_above, scale_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["laplace_cells", "laplace_ratio_laws"]
+__all__ = ["laplace_cells", "laplace_sampled_laws"]
 
 Array = NDArray[np.float64]
 
@@ -35,12 +37,17 @@ NATS = 8.0
 NEGLIGIBLE = 50.0
 # 16 MB of nodes.
 MOST_PANELS = 100_000
+# Laws of up to about so many panels, 100 kB each, are remembered: a search asks for neighbours of the same few points.
+FEW_PANELS = 256
+MOST_REMEMBERED = 32
 
 
-def _octaves(t: Array) -> Iterator[NDArray[np.intp]]:
-    """Indices of the t within a factor of two of each other, all t <= 1 together."""
+def _octaves(t: Array) -> Iterator[tuple[NDArray[np.intp], float, float]]:
+    """Indices of the t within a factor of two of each other, all t <= 1 together, and bounds of these t."""
     octave = np.ceil(np.log2(np.maximum(t, 1.0)))
-    return (np.flatnonzero(octave == number) for number in np.unique(octave))
+    for number in sorted(set(octave.tolist())):
+        indices = np.flatnonzero(octave == number)
+        yield indices, scale_below(float(t[indices].min())), scale_above(float(t[indices].max()))
 
 
 def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
@@ -63,18 +70,28 @@ def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
     return np.unique(edges[(edges >= -a) & (edges <= a)])
 
 
-def laplace_ratio_laws(
+def laplace_sampled_laws(
     b: float, z: Numbers, rate: float, direction: str
-) -> Iterator[tuple[NDArray[np.intp], RatioLaw]]:
-    """The law of the log-ratio of the Laplace pair under its second component, as `Sampleable` asks for it."""
+) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+    """The law of the sampled privacy loss of a Laplace mechanism, as `Sampleable` asks for it."""
+    for indices, low, high in _octaves(z.real):
+        s = float(np.abs(z.imag[indices]).max())
+        s = scale_above(s) if s else 0.0
+        few = 1.0 / b * (1.0 + 4.0 * (high + 1.0 + s) / NATS) <= FEW_PANELS
+        yield indices, (_remembered_law if few else _law)(b, rate, direction, low, high, s)
+
+
+def _law(b: float, rate: float, direction: str, low: float, high: float, s: float) -> TiltableLaw:
+    """The law for real parts between `low` and `high`, and imaginary parts up to `s`."""
     a = 1.0 / b
-    for indices in _octaves(z.real):
-        t = z.real[indices]
-        powers = -t if direction == ADD else t + 1.0
-        edges = _edges(a, rate, powers, float(np.abs(z.imag[indices]).max()))
-        v, weights = panel_rule(edges, POINTS)
-        log_weights = np.concatenate([[np.log(0.5)], np.log(0.25 * weights) - 0.5 * (v + a), [np.log(0.5) - a]])
-        yield indices, RatioLaw(log_weights, np.concatenate([[-a], v, [a]]))
+    t = np.array([low, high])
+    edges = _edges(a, rate, -t if direction == ADD else t + 1.0, s)
+    v, weights = panel_rule(edges, POINTS)
+    log_weights = np.concatenate([[np.log(0.5)], np.log(0.25 * weights) - 0.5 * (v + a), [np.log(0.5) - a]])
+    return sampled_law(log_weights, np.concatenate([[-a], v, [a]]), rate, direction)
+
+
+_remembered_law = lru_cache(maxsize=MOST_REMEMBERED)(_law)
 
 
 def laplace_cells(b: float, edges: Array) -> Cells:

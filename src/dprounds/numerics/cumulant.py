@@ -11,6 +11,8 @@ nothing cancels in the sum however small it is: the logarithm of the left side p
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,7 @@ from dprounds.numerics.cancellation import SMALL, half_square_series
 from dprounds.numerics.complex_plane import log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["complex_cumulant", "real_cumulant"]
+__all__ = ["TiltableLaw"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -49,52 +51,6 @@ def _weighted_exp_minus_tangent(log_weights: Array, y: Array) -> Array:
     near = y[small]
     terms[small] = np.broadcast_to(weights, y.shape)[small] * (0.5 * near * near * half_square_series(near))
     return terms
-
-
-def _tilted(log_weights: Array, values: Array, t: Array) -> tuple[Array, Array, Array]:
-    """The weights ``w exp(t x)`` divided by their largest, the logarithm of that one, and the logarithm of their sum.
-
-    One row for each t.
-    """
-    exponents = log_weights + np.multiply.outer(t, values)
-    peak = exponents.max(axis=1)
-    tilted = np.exp(exponents - peak[:, None])
-    return tilted, peak, peak + np.log(tilted.sum(axis=1))
-
-
-def _real_block(log_weights: Array, values: Array, ulps: Array, t: Array) -> tuple[Array, Array]:
-    """`real_cumulant` for as many t as fit one table."""
-    tilted, peak, cumulant = _tilted(log_weights, values, t)
-    # An error of one unit in log w, and of `ulps` units in x, moves a term w f(t x) by at most these many units,
-    # because (log f)'(y) y is at most 2 + |y| for f(y) = exp(y) - 1 - y.
-    weight_error, fixed_value_error, value_error = np.abs(log_weights), 2.0 * ulps, np.abs(values) * ulps
-
-    def error_units(terms: Array, t: Array, total: Array) -> Array:
-        moved = terms @ (weight_error + fixed_value_error) + t * (terms @ value_error)
-        return FIXED_ERROR + 4.0 * moved / np.maximum(total, np.finfo(float).tiny)
-
-    error = (error_units(tilted, t, tilted.sum(axis=1)) + np.abs(peak)) / np.maximum(cumulant, FAR)
-    near = cumulant <= FAR
-    if near.any():
-        t = t[near]
-        reverse = _weighted_exp_minus_tangent(log_weights, -values)
-        terms = _weighted_exp_minus_tangent(log_weights, np.multiply.outer(t, values)) + np.multiply.outer(t, reverse)
-        excess = terms.sum(axis=1)
-        cumulant[near] = np.log1p(excess)
-        error[near] = error_units(terms, t, excess)
-    return cumulant, error * UNIT_ROUNDOFF
-
-
-def real_cumulant(log_weights: Array, values: Array, ulps: Array, t: Array) -> tuple[Array, Array]:
-    """``log E[exp(t X)]`` at every t > 0, and bounds on the relative errors.
-
-    `log_weights` are the logarithms of the probabilities, each within four units of rounding of its own size, and
-    `values` those of X, each within its number of `ulps`.
-    """
-    cumulant, error = np.empty_like(t), np.empty_like(t)
-    for block in _blocks(t.size, values.size):
-        cumulant[block], error[block] = _real_block(log_weights, values, ulps, t[block])
-    return cumulant, error
 
 
 # sin(y) - y = -y^3/6 (1 - y^2/20 (1 - y^2/42 (...))). For |y| < 1 the first term left out is below 6 / 19! = 5e-17.
@@ -127,32 +83,100 @@ def _rotated_sums(tilted: Array, values: Array, s: Array) -> ComplexArray:
     return sums
 
 
-def _vertical_line(log_weights: Array, values: Array, t: float, s: Array) -> ComplexArray:
-    """``log E[exp((t + i s) X)]`` at every s."""
-    row = np.array([t])
-    tilted_rows, peaks, cumulants = _tilted(log_weights, values, row)
-    tilted, peak = tilted_rows[0], float(peaks[0])
-    rotated = _rotated_sums(tilted, values, s)
-    if cumulants[0] > FAR:
-        with np.errstate(divide="ignore"):  # the moment function may have a zero off the real line
-            return np.asarray(peak + np.log(tilted.sum() + 1j * s * (tilted @ values) + rotated))
-    # exp(zx) - 1 - zx = [exp(tx) - 1 - tx] + i s x (exp(tx) - 1) + exp(tx) [exp(isx) - 1 - isx]: each bracket is small
-    # with its own exact smallness.
-    weights = np.exp(log_weights)
-    along = _weighted_exp_minus_tangent(log_weights, t * values)
-    slope = (along + weights * t * values) @ values  # sum of w x (exp(tx) - 1)
-    reverse = _weighted_exp_minus_tangent(log_weights, -values).sum()
-    excess = along.sum() + 1j * s * slope + np.exp(peak) * rotated + (t + 1j * s) * reverse
-    return np.asarray(log1p_at(excess), dtype=np.complex128)
+@dataclass(frozen=True, eq=False)
+class TiltableLaw:
+    """The law of X, as points and weights; what does not depend on z is computed once.
 
-
-def complex_cumulant(log_weights: Array, values: Array, z: ComplexArray) -> ComplexArray:
-    """``log E[exp(z X)]`` at every z with positive real part, on some branch of the logarithm.
-
-    Points that share a real part share their tilted weights, so a vertical line costs a sine and a cosine a term.
+    Parameters
+    ----------
+    log_weights
+        Logarithms of the probabilities, each within four units of rounding of its own size.
+    values
+        Those of X.
+    ulps
+        Bounds on the relative errors of the values, in units of rounding.
     """
-    cumulant = np.empty(z.size, dtype=np.complex128)
-    for t in np.unique(z.real):
-        line = np.flatnonzero(z.real == t)
-        cumulant[line] = _vertical_line(log_weights, values, float(t), z.imag[line])
-    return cumulant
+
+    log_weights: Array
+    values: Array
+    ulps: Array
+
+    @cached_property
+    def _weights(self) -> Array:
+        return np.exp(self.log_weights)
+
+    @cached_property
+    def _reverse(self) -> Array:
+        """``w (exp(-x) - 1 + x)``."""
+        return _weighted_exp_minus_tangent(self.log_weights, -self.values)
+
+    @cached_property
+    def _term_errors(self) -> Array:
+        """Units of rounding by which a term w f(t x) may be off: a fixed number, and one for each unit of t.
+
+        An error of one unit in log w, and of `ulps` units in x, moves the term by at most these many units, because
+        (log f)'(y) y is at most 2 + |y| for f(y) = exp(y) - 1 - y.
+        """
+        return np.stack([np.abs(self.log_weights) + 2.0 * self.ulps, np.abs(self.values) * self.ulps], axis=1)
+
+    def real_cumulant(self, t: Array) -> tuple[Array, Array]:
+        """``log E[exp(t X)]`` at every t > 0, and bounds on the relative errors."""
+        cumulant, error = np.empty_like(t), np.empty_like(t)
+        for block in _blocks(t.size, self.values.size):
+            cumulant[block], error[block] = self._real_block(t[block])
+        return cumulant, error
+
+    def complex_cumulant(self, z: ComplexArray) -> ComplexArray:
+        """``log E[exp(z X)]`` at every z with positive real part, on some branch of the logarithm.
+
+        Points that share a real part share their tilted weights, so a vertical line costs a sine and a cosine a term.
+        """
+        cumulant = np.empty(z.size, dtype=np.complex128)
+        for t in set(z.real.tolist()):
+            line = z.real == t
+            cumulant[line] = self._vertical_line(t, z.imag[line])
+        return cumulant
+
+    def _tilted(self, t: Array) -> tuple[Array, Array, Array]:
+        """The weights ``w exp(t x)`` divided by their largest, the logarithm of that one, and that of their sum.
+
+        One row for each t.
+        """
+        exponents = self.log_weights + np.multiply.outer(t, self.values)
+        peak = exponents.max(axis=1)
+        tilted = np.exp(exponents - peak[:, None])
+        return tilted, peak, peak + np.log(tilted.sum(axis=1))
+
+    def _error_units(self, terms: Array, t: Array, total: Array) -> Array:
+        moved = terms @ self._term_errors
+        return FIXED_ERROR + 4.0 * (moved[:, 0] + t * moved[:, 1]) / np.maximum(total, np.finfo(float).tiny)
+
+    def _real_block(self, t: Array) -> tuple[Array, Array]:
+        """`real_cumulant` for as many t as fit one table."""
+        tilted, peak, cumulant = self._tilted(t)
+        error = (self._error_units(tilted, t, tilted.sum(axis=1)) + np.abs(peak)) / np.maximum(cumulant, FAR)
+        near = cumulant <= FAR
+        if near.any():
+            t = t[near]
+            terms = _weighted_exp_minus_tangent(self.log_weights, np.multiply.outer(t, self.values))
+            terms += np.multiply.outer(t, self._reverse)
+            excess = terms.sum(axis=1)
+            cumulant[near] = np.log1p(excess)
+            error[near] = self._error_units(terms, t, excess)
+        return cumulant, error * UNIT_ROUNDOFF
+
+    def _vertical_line(self, t: float, s: Array) -> ComplexArray:
+        """``log E[exp((t + i s) X)]`` at every s."""
+        values = self.values
+        tilted_rows, peaks, cumulants = self._tilted(np.array([t]))
+        tilted, peak = tilted_rows[0], float(peaks[0])
+        rotated = _rotated_sums(tilted, values, s)
+        if cumulants[0] > FAR:
+            with np.errstate(divide="ignore"):  # the moment function may have a zero off the real line
+                return np.asarray(peak + np.log(tilted.sum() + 1j * s * (tilted @ values) + rotated))
+        # exp(zx) - 1 - zx = [exp(tx) - 1 - tx] + i s x (exp(tx) - 1) + exp(tx) [exp(isx) - 1 - isx]: each bracket is
+        # small with its own exact smallness.
+        along = _weighted_exp_minus_tangent(self.log_weights, t * values)
+        slope = (along + self._weights * t * values) @ values  # sum of w x (exp(tx) - 1)
+        excess = along.sum() + 1j * s * slope + np.exp(peak) * rotated + (t + 1j * s) * self._reverse.sum()
+        return np.asarray(log1p_at(excess), dtype=np.complex128)

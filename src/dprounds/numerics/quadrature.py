@@ -9,18 +9,32 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["grid_nodes", "panel_rule", "short_binary_below"]
+__all__ = ["grid_nodes", "panel_rule", "scale_above", "scale_below", "short_binary_below"]
 
 Array = NDArray[np.float64]
 
 # Bits of a grid step. Multiples k * step are then exact doubles up to k = 2^44, so nodes carry no rounding error.
 STEP_BITS = 9
+# Numbers a factor of two, of the scale on which grids that may be shared have their parameters.
+OCTAVE = 4
 
 
-def short_binary_below(step: float) -> float:
-    """The largest number of at most `STEP_BITS` bits that is not above `step`."""
+def short_binary_below(step: float, bits: int = STEP_BITS) -> float:
+    """The largest number of at most so many bits that is not above `step`."""
     mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(mantissa, STEP_BITS)), exponent - STEP_BITS)
+    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
+
+
+def scale_above(x: float) -> float:
+    """A number of a coarse scale, not below x > 0 and at most 1.42 times it: neighbours have the same."""
+    above: float = 2.0 ** (math.ceil(OCTAVE * math.log2(x)) / OCTAVE)
+    return above if above >= x else 2.0 ** (1.0 / OCTAVE) * above
+
+
+def scale_below(x: float) -> float:
+    """The same from below."""
+    below: float = 2.0 ** (math.floor(OCTAVE * math.log2(x)) / OCTAVE)
+    return below if below <= x else 2.0 ** (-1.0 / OCTAVE) * below
 
 
 def grid_nodes(step: float, windows: Sequence[tuple[float, float]]) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dprounds.web.worker import FRAME, encoded
+from dprounds.web.worker import FRAME, GIVEN_UP, NO_LONGER_WANTED, encoded
 
 __all__ = ["BusyError", "Cache", "CrashedError", "GoneError", "Pool", "Reply", "TooLongError"]
 
@@ -24,8 +24,11 @@ T = TypeVar("T")
 
 # Python, NumPy and SciPy start within a second or two, on a machine that has nothing else to do.
 START_SECONDS = 60.0
-# If nobody waits for it any more a computation is let finish up to this age: to start another worker costs more.
-WORTH_FINISHING = 3.0
+# A computation that is given up ends within milliseconds, unless a single call into C takes longer. To wait for it this
+# long costs less than the start of another worker.
+STOP_SECONDS = 1.0
+# What Python runs as a worker.
+WORKER = ("-P", "-m", "dprounds.web.worker")
 
 
 class BusyError(Exception):
@@ -90,9 +93,7 @@ class Worker:
         alone = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-P",
-            "-m",
-            "dprounds.web.worker",
+            *WORKER,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **alone},
@@ -115,6 +116,11 @@ class Worker:
         except ConnectionError:
             raise CrashedError from None
         return await self._receive()
+
+    def give_up(self) -> None:
+        """Say that the last line is no longer wanted: what asked it soon has a reply, `GIVEN_UP` or still the answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(NO_LONGER_WANTED)
 
     async def _receive(self) -> Reply:
         assert self.process.stdout is not None
@@ -229,25 +235,26 @@ class Pool:
         if known := self.cache.get(line):
             self._idle.put_nowait(worker)
             return known
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
         asking = asyncio.ensure_future(worker.ask(line))
         reply = None
+        given_up: Exception | None = None
         try:
             await _first(asking, leaving, seconds=self.seconds)
-            if not asking.done() and leaving and leaving.done():
-                await _first(asking, None, seconds=max(min(WORTH_FINISHING, self.seconds) - (loop.time() - begun), 0.0))
-                if not asking.done():
-                    raise GoneError
             if not asking.done():
-                raise TooLongError
+                given_up = GoneError() if leaving and leaving.done() else TooLongError()
+                worker.give_up()
+                await _first(asking, None, seconds=STOP_SECONDS)
+                if not asking.done() or asking.exception():
+                    raise given_up
             reply = asking.result()
         finally:
             if reply is not None:
                 self._idle.put_nowait(worker)
-            else:  # too long, gone, crashed, or the server stops: what the worker does now is nobody's business
+            else:  # deaf, crashed, or the server stops: what the worker does now is nobody's business
                 await self._replace(worker, asking)
-        return reply
+        if given_up and reply.status == GIVEN_UP:
+            raise given_up
+        return reply  # which may have been on its way when it was given up
 
     async def _taken(self, queue: asyncio.LifoQueue[T], leaving: asyncio.Future[object] | None) -> T:
         """What a queue holds, as soon as it does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
@@ -12,6 +13,7 @@ from types import FrameType
 
 import h11
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dprounds import _validate
@@ -29,20 +31,77 @@ TRIES = 20
 GRACE_SECONDS = 3
 # The guard refuses sooner and in a sentence; this is for connections that ask nothing.
 MOST_CONNECTIONS = 1024
+# Headers come at once, or over a slow line within seconds; who takes longer only holds a connection.
+HEADER_SECONDS = 10.0
 SECONDS = _validate.Interval.parse("(0, 3600]")
 
 
 class _Protocol(H11Protocol):
-    """HTTP whose refusals of what is no HTTP carry the same headers as everything else."""
+    """HTTP that waits only so long for a request, and whose refusals carry the same headers as everything else."""
+
+    _overdue: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in H11Protocol
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._watch()
+
+    def handle_events(self) -> None:
+        """Take in what came, and see whether it ends a wait or begins one."""
+        super().handle_events()
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        self._watch()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse, and hang up."""
         del msg
-        content = encoded({"error": "This is no HTTP request."})
-        headers = [("content-type", "application/json"), ("connection", "close"), *HEADERS.items()]
-        self.transport.write(self.conn.send(h11.Response(status_code=400, headers=headers)) or b"")
-        self.transport.write(self.conn.send(h11.Data(data=content)) or b"")
-        self.transport.write(self.conn.send(h11.EndOfMessage()) or b"")
+        self._refuse(400, "This is no HTTP request.")
+
+    def _watch(self) -> None:
+        """Keep the clock running while the client has a request to finish, or what is left of its body.
+
+        Between requests uvicorn's own clock runs, until the first byte.
+        """
+        is_clients_turn = self.conn.our_state in (h11.IDLE, h11.DONE) and self.timeout_keep_alive_task is None
+        if self.transport.is_closing() or not is_clients_turn:
+            if self._overdue is not None:
+                self._overdue.cancel()
+                self._overdue = None
+        elif self._overdue is None:
+            self._overdue = self.loop.call_later(HEADER_SECONDS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """Refuse what is not complete; close without a word if there is nothing.
+
+        A browser may connect before it has a question, and would take the refusal for the answer to it.
+        """
+        begun, _ = self.conn.trailing_data
+        if begun:
+            self._refuse(408, f"The headers must arrive within {HEADER_SECONDS:g} s.")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        """Refuse, if nothing was answered yet, and hang up."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            content = encoded({"error": sentence})
+            headers = [
+                ("content-type", "application/json"),
+                ("content-length", str(len(content))),
+                ("connection", "close"),
+                ("cache-control", "no-store"),
+                *HEADERS.items(),
+            ]
+            for event in (
+                h11.Response(status_code=status, headers=headers),
+                h11.Data(data=content),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
 
@@ -121,8 +180,15 @@ def serve(
             # in a thread of its own: some browsers return only when they are closed
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    config = uvicorn.Config(
-        create_app(workers=workers, seconds=seconds, hosts=(host, *hosts)),
+    app = create_app(workers=workers, seconds=seconds, hosts=(host, *hosts))
+    with listening:
+        _Server(_config(app), ready).run(sockets=[listening])
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    """How uvicorn is to serve `app`."""
+    return uvicorn.Config(
+        app,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -134,8 +200,6 @@ def serve(
         proxy_headers=False,
         ws="none",
     )
-    with listening:
-        _Server(config, ready).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket.socket:
