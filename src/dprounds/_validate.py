@@ -112,7 +112,9 @@ def count(name: str, value: float, *, least: int = 0) -> int:
     """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
     given: object = value
     whole = None
-    if isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_, np.ndarray)):
+    if type(given) is int:  # what almost all are, and to ask for a protocol takes longer
+        whole = given
+    elif isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_, np.ndarray)):
         whole = operator.index(given)
     elif isinstance(given, (float, np.floating)) and float(given).is_integer():
         whole = int(given)

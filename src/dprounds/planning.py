@@ -17,19 +17,29 @@ import math
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from dprounds import _validate
 from dprounds.accounting.best_order import parameter_by_orders, rounds_by_orders
-from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
+from dprounds.accounting.rounds import parameter_on_lines, rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
 from dprounds.numerics.search import largest_integer
 
-__all__ = ["checked_release", "max_rounds", "max_sampling_rate", "min_noise_multiplier"]
+__all__ = [
+    "Plan",
+    "checked_release",
+    "max_rounds",
+    "max_sampling_rate",
+    "min_noise_multiplier",
+    "plan_noise_multiplier",
+    "plan_rounds",
+    "plan_sampling_rate",
+]
 
 # Beyond this, doubles no longer count one by one, so no answer could be told from the next.
 MOST_ROUNDS = 2**53
@@ -42,8 +52,17 @@ LEAST_RATE = 1e-12
 # Where a search begins, noise as large as the signal, and how fast the ratio of its steps grows.
 START = 1.0
 GALLOP = 3.0
+# How near a guess by the orders should be that lines then improve.
+ROUGH = 1e-2
 # So often a search may meet noise at which nothing is proven before it says that it cannot tell.
 MOST_TROUBLES = 4
+
+
+class Plan(NamedTuple):
+    """A number of rounds, a noise multiplier or a sampling rate, and the epsilon of the run that it makes."""
+
+    value: float
+    epsilon: float
 
 
 def max_rounds(
@@ -75,6 +94,13 @@ def max_rounds(
     >>> max_rounds(PoissonSampled(Gaussian(4.0), 0.001), epsilon=1.0, delta=1e-5, method="optimal")
     946597
     """
+    return int(plan_rounds(step, epsilon=epsilon, delta=delta, method=method, spent=spent).value)
+
+
+def plan_rounds(
+    step: Release, *, epsilon: float, delta: float, method: str | None = None, spent: Release | None = None
+) -> Plan:
+    """`max_rounds`, with the epsilon that they cost beside what is `spent`."""
     step = checked_release("step", step)
     before = Run() if spent is None else checked_release("spent", spent) * 1
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
@@ -88,8 +114,11 @@ def max_rounds(
     if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
         guess = _exactly(step, before, epsilon, delta, guess)
 
+    costs: dict[int, float] = {}
+
     def fits(rounds: int) -> bool:
-        return (before + step * rounds).epsilon(delta=delta, method=method) <= epsilon
+        costs[rounds] = (before + step * rounds).epsilon(delta=delta, method=method)
+        return costs[rounds] <= epsilon
 
     answer = largest_integer(fits, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
     if answer == MOST_ROUNDS:
@@ -98,7 +127,7 @@ def max_rounds(
             f"epsilon={epsilon:g} at delta={delta:g}. Ask for a smaller epsilon or "
             "delta, or for a step that releases something."
         )
-    return answer or 0
+    return Plan(answer or 0, costs[answer or 0])
 
 
 def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:
@@ -155,6 +184,18 @@ def min_noise_multiplier(
     >>> round(s, 3)
     49.006
     """
+    return plan_noise_multiplier(make_run, epsilon=epsilon, delta=delta, method=method, tolerance=tolerance).value
+
+
+def plan_noise_multiplier(
+    make_run: Callable[[float], Release],
+    *,
+    epsilon: float,
+    delta: float,
+    method: str | None = None,
+    tolerance: float = 1e-6,
+) -> Plan:
+    """`min_noise_multiplier`, with the epsilon of its run."""
     search = _Search.of(make_run, epsilon, delta, method, tolerance)
     low, high = NOISE_RANGE
     found = search.least(low, high)
@@ -168,7 +209,7 @@ def min_noise_multiplier(
             f"Every noise_multiplier down to {low:g} meets epsilon={epsilon:g} at delta={delta:g}: the budget is "
             "larger than the run can spend. Check its rounds, its sampling rate and the budget."
         )
-    return found
+    return Plan(found, search.cost(found))
 
 
 def max_sampling_rate(
@@ -206,6 +247,18 @@ def max_sampling_rate(
     >>> (PoissonSampled(Gaussian(1.0), q) * 1000).epsilon(delta=1e-5) <= 3.0
     True
     """
+    return plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=method, tolerance=tolerance).value
+
+
+def plan_sampling_rate(
+    make_run: Callable[[float], Release],
+    *,
+    epsilon: float,
+    delta: float,
+    method: str | None = None,
+    tolerance: float = 1e-6,
+) -> Plan:
+    """`max_sampling_rate`, with the epsilon of its run."""
     # in 1/q, as in the noise, less is dearer
     search = _Search.of(make_run, epsilon, delta, method, tolerance, inverted=True)
     found = search.least(1.0, 1.0 / LEAST_RATE)
@@ -214,7 +267,7 @@ def max_sampling_rate(
             f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
             f"still {search.cost(1.0 / LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
         )
-    return 1.0 / found
+    return Plan(1.0 / found, search.cost(found))
 
 
 def checked_release(name: str, value: object) -> Release:
@@ -288,20 +341,38 @@ class _Search:
 
     def guess(self, low: float, high: float) -> tuple[float, float]:
         """Where the answer may be, and by what factor to look around there."""
-        exact = self.method in (None, "exact")
-        found = None
-        if not self.run(high).infinite_mass:
-            found = parameter_by_orders(
-                lambda x: self.run(min(max(x, low), high)).finite_rdp,
+        start = min(max(START, low), high)
+        whole = self.run(high)
+        if whole.infinite_mass:
+            return start, 4.0
+        exact = self.method in (None, "exact") and whole.has_moment_function
+        by_orders = parameter_by_orders(
+            lambda x: self.run(min(max(x, low), high)).finite_rdp,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method="balle" if exact else self.method or "optimal",
+            start=start,
+            settled=ROUGH if exact else 1e-3 * self.tolerance,
+        )
+        if by_orders is None:
+            return start, 4.0
+        by_orders = min(max(by_orders, low), high)
+        found = self.exact_guess(by_orders) if exact else by_orders
+        if found is None:  # the exact answer is below that of the orders, by a few percent as a rule
+            return by_orders, 1.1
+        return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.0 + 0.9 * self.tolerance
+
+    def exact_guess(self, guess: float) -> float | None:
+        """About the answer of the exact method, from a guess nearby; None where no line finds it."""
+        with suppress(NumericalError):
+            return parameter_on_lines(
+                lambda x: self.run(x).law(),
                 epsilon=self.epsilon,
                 delta=self.delta,
-                method="optimal" if exact else str(self.method),
-                start=min(max(START, low), high),
+                guess=guess,
+                settled=0.1 * self.tolerance,
             )
-        if found is None:
-            return min(max(START, low), high), 4.0
-        # The exact answer is below that of the orders, by a few percent as a rule.
-        return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.1 if exact else 1.0 + 0.9 * self.tolerance
+        return None
 
     def least(self, low: float, high: float) -> float | None:
         """The least x in [low, high] that meets the budget, from above; `low` if that does, None if `high` does not.

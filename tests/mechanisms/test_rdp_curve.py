@@ -39,6 +39,15 @@ def test_a_table_returns_its_own_entries() -> None:
     np.testing.assert_allclose(curve.rdp([1.5, 2.0, 64.0]), [0.1, 0.3, 2.0], rtol=3e-14)
 
 
+def test_an_entry_above_the_chord_of_others_is_not_what_the_curve_says() -> None:
+    # K is 0.1, 30 and 1e6 at t = 1, 3 and 1e5, and convex: at t = 3 it is at most on the chord from the first to the last
+    curve = RdpCurve([2.0, 4.0, 1e5 + 1.0], [0.1, 10.0, 10.0])
+    assert curve.rdp(4.0) == pytest.approx((0.1 + 2.0 * (1e6 - 0.1) / (1e5 - 1.0)) / 3.0, rel=1e-12)
+    assert RdpCurve([2.0, 3.0], [5.0, 5.0]).rdp([1.5, 2.0, 3.0]) == pytest.approx([5.0, 5.0, 5.0], rel=1e-12)
+    # and so the best order is found however far it is
+    assert (curve * 1).epsilon(delta=1e-5, method="balle") < 10.001
+
+
 def test_two_point_mixtures_attain_the_chord() -> None:
     # Where (order - 1) rdp is itself linear between two orders no smaller bound is true: a loss that is always 1 has
     # (order - 1) rdp = order - 1 and the chord of any two entries is the curve.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -78,45 +79,52 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
 
 # A longer step than this, a factor of 1e9, is one into the dark.
 MOST_LOG_STEP = 20.0
-# Secant steps in log x; rdp is close to a power of the noise or of the rate, so five or six settle.
+# Two or three orders are typical, and as many secants at each; the limits end what rounding keeps from settling.
+MOST_ORDERS = 20
 MOST_SECANTS = 20
 # Closer than the tolerance of any search that starts from here.
 SETTLED = 1e-9
+# A minimum is known to the square of the width of its bracket.
+NARROW = 1e-5
 
 
 def parameter_by_orders(
-    rdp: Callable[[float], RenyiCurve], *, epsilon: float, delta: float, method: str, start: float
+    rdp: Callable[[float], RenyiCurve],
+    *,
+    epsilon: float,
+    delta: float,
+    method: str,
+    start: float,
+    settled: float = SETTLED,
 ) -> float | None:
     """About the x > 0 at which a run of rdp ``rdp(x)``, cheaper as x grows, just meets the budget; None if not found.
 
     As for rounds, the budget of an order does not depend on x, so no epsilon is computed: at the answer the best
-    order's rdp is its budget. It is a guess for a search that checks.
+    order's rdp is its budget. The best order depends little on x: x is moved to where the one found last meets its
+    budget, until it stays within a relative `settled`. It is a guess for a search that checks.
     """
-    best_t: float | None = None
 
-    def excess(x: float) -> float:
-        nonlocal best_t
-        curve = rdp(x)
+    def log_excess(curve: RenyiCurve, t: Array) -> Array:
+        budget = np.asarray(rdp_from_dp(epsilon, order=1.0 + t, delta=delta, method=method))
+        with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
+            return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 
-        def log_ratio(t: Array) -> Array:
-            budget = np.asarray(rdp_from_dp(epsilon, order=1.0 + t, delta=delta, method=method))
-            with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
-                return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
-
-        value, best_t = log_scale_minimum(log_ratio, near=best_t)
-        return value
-
-    x, value = start, excess(start)
+    log_x, best_t = math.log(start), None
     slope = -2.0  # of the rdp of a Gaussian in its noise, on logarithms
-    for _ in range(MOST_SECANTS):
-        step = -value / slope if slope < 0 else math.inf
-        if not abs(step) < MOST_LOG_STEP:
-            return None
-        following = x * math.exp(step)
-        if abs(step) <= SETTLED:
-            return following
-        next_value = excess(following)
-        slope, x, value = (next_value - value) / step, following, next_value
+    for _ in range(MOST_ORDERS):
+        value, best_t = log_scale_minimum(partial(log_excess, rdp(math.exp(log_x))), near=best_t, narrow=NARROW)
+        begun = log_x
+        for _ in range(MOST_SECANTS):
+            step = -value / slope if slope < 0 else math.inf
+            if not abs(step) < MOST_LOG_STEP:
+                return None
+            log_x += step
+            if abs(step) <= settled:
+                break
+            following = float(log_excess(rdp(math.exp(log_x)), np.array([best_t]))[0])
+            slope, value = (following - value) / step, following
+        if abs(log_x - begun) <= settled:
+            return math.exp(log_x)
     return None
 
 

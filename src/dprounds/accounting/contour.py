@@ -25,7 +25,16 @@ from dprounds.accounting.saddle import Saddle, saddle_at_delta, saddle_at_epsilo
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Bracket", "LossLaw", "crude_delta", "delta_bracket", "delta_brackets", "epsilon_bracket", "worst"]
+__all__ = [
+    "Bracket",
+    "LossLaw",
+    "crude_delta",
+    "delta_bracket",
+    "delta_brackets",
+    "epsilon_bracket",
+    "unproven_epsilon",
+    "worst",
+]
 
 Array = NDArray[np.float64]
 
@@ -184,22 +193,36 @@ def _below_cap(law: LossLaw, delta: float) -> float:
     return 0.0
 
 
+@LARGE_NUMBERS
+def unproven_epsilon(law: LossLaw, *, delta: float, start: float = 1.0) -> tuple[float, float]:
+    """About the epsilon at `delta`, by the sum along a line without its error, and the t of the line.
+
+    Guarantee
+    ---------
+    None: it proves nothing, and is a guess for a search that checks. Raises `NumericalError` where no line serves.
+    """
+    if not law.infinite_mass < delta:
+        raise NumericalError(f"delta {delta:g} is used up by the infinite mass.")
+    epsilon, line = _on_line(law, math.log(delta - law.infinite_mass), start)
+    return epsilon, line.t
+
+
 def _finite_epsilon(law: LossLaw, rest: Bracket, start: float) -> tuple[Bracket, float]:
     """`_epsilon` where the finite losses may take up `rest`."""
-    log_delta = math.log(rest.lower)
+    epsilon, line = _on_line(law, math.log(rest.lower), start)
+    return _verified(law, line, epsilon, rest), line.t
+
+
+def _on_line(law: LossLaw, log_delta: float, start: float) -> tuple[float, Line]:
+    """About the epsilon at which the finite losses take up delta, 0 if they do so nowhere, and a line near it."""
     saddle = saddle_at_delta(law.log_moment, log_delta, start=start)
     epsilon = saddle.epsilon
     if not 0 < epsilon < law.max_loss:
         # Laplace's method is off by more than the distance to an end: 0 may be the answer itself.
         epsilon = 0.0 if epsilon <= 0 else 0.5 * law.max_loss
         saddle = saddle_at_epsilon(law.log_moment, epsilon, start=saddle.t)
-        line, found = _settled(law, saddle, epsilon)
-        if epsilon == 0 and found.upper <= rest.lower:
-            return Bracket(0.0, 0.0), line.t
-    else:
-        line, _ = _settled(law, saddle, epsilon)
-    epsilon, line = _newton(law, saddle, line, epsilon, log_delta)
-    return _verified(law, line, epsilon, rest), line.t
+    line, _ = _settled(law, saddle, epsilon)
+    return _newton(law, saddle, line, epsilon, log_delta)
 
 
 def _newton(law: LossLaw, saddle: Saddle, line: Line, epsilon: float, log_delta: float) -> tuple[float, Line]:
@@ -233,12 +256,12 @@ def _newton(law: LossLaw, saddle: Saddle, line: Line, epsilon: float, log_delta:
 
 def _verified(law: LossLaw, line: Line, epsilon: float, rest: Bracket) -> Bracket:
     """The nearest epsilons on either side of a guess at which the line proves that delta is met, and that it is not."""
-    value, slope = line.value_and_slope(epsilon)
-    if not (value > 0 and slope < 0):
-        raise NumericalError("The sum along the line lost all precision at the epsilon that was sought.")
     found = _at(line, epsilon)
     if epsilon == 0 and found.upper <= rest.lower:
         return Bracket(0.0, 0.0)
+    value, slope = line.value_and_slope(epsilon)
+    if not (value > 0 and slope < 0):
+        raise NumericalError("The sum along the line lost all precision at the epsilon that was sought.")
     least = 4.0 * UNIT_ROUNDOFF * epsilon + UNIT_ROUNDOFF / line.t
     upper = law.max_loss
     step = max((found.upper - rest.lower) / -slope * (1.0 + PRECISION), 0.0)

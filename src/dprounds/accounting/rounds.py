@@ -1,7 +1,7 @@
-"""About how many rounds of one step reach a budget exactly: a guess for a search that checks.
+"""About where a run reaches its budget exactly, in rounds or in another parameter: a guess for a search that checks.
 
 K of a run of equal rounds is K of one round times their number, so a line made for one number of rounds serves for
-others near it: two lines find the rounds, whatever they are.
+others near it: two lines find the rounds, whatever they are. Another parameter takes a line for every value.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dprounds.accounting.contour import unproven_epsilon
 from dprounds.accounting.line import Line
 from dprounds.accounting.loss_law import LossLaw, line_near
 from dprounds.accounting.saddle import saddle_at_epsilon
 
-__all__ = ["rounds_by_secants", "rounds_on_lines"]
+__all__ = ["parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
 
 # The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
 LINES = 3
@@ -56,6 +57,35 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
             break
         x, y, x2 = x2, y2, max(x2 + min((math.log(delta) - y2) * (x2 - x) / (y2 - y), 1.0), 0.0)
     return math.exp(x2)
+
+
+def parameter_on_lines(
+    law_of: Callable[[float], LossLaw], *, epsilon: float, delta: float, guess: float, settled: float
+) -> float | None:
+    """The x, to a relative `settled`, at which the run of ``law_of(x)`` costs `epsilon`; None if it is not found.
+
+    The logarithm of epsilon is nearly straight in that of a noise or a rate, so secants from nearby soon settle.
+
+    Guarantee
+    ---------
+    None: it proves nothing. Raises `NumericalError` where a line cannot be made.
+    """
+    x, start = guess, 1.0
+    slope, before = -1.0, None
+    for _ in range(DEAR_SECANTS):
+        found, start = unproven_epsilon(law_of(x), delta=delta, start=start)
+        if not 0 < found < math.inf:
+            return None
+        excess = math.log(found / epsilon)
+        if before is not None:
+            slope = (excess - before[1]) / math.log(x / before[0])
+        step = -excess / slope if slope < 0 else math.inf
+        if not abs(step) < 1.0:
+            return None
+        if abs(step) <= settled:
+            return x * math.exp(step)
+        x, before = x * math.exp(step), (x, excess)
+    return None
 
 
 def _multiple(line: Line, epsilon: float, log_delta: float) -> float:

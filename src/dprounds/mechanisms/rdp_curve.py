@@ -29,9 +29,10 @@ ROUNDING = 1e-9
 class RdpCurve(Accounted, Mechanism):
     r"""Any mechanism whose Rényi divergence of each of `orders` is at most the one of `rdps` beside it.
 
-    Between two orders :math:`(\alpha - 1)\gamma(\alpha)` is interpolated linearly: it is convex, so its chord lies
-    above it. Below the first order the curve does not exceed its first value, because it never falls. Above the last
-    finite order it is ``inf``, unless the infinite order is given, which bounds the slope from there on.
+    Between orders :math:`(\alpha - 1)\gamma(\alpha)` is interpolated linearly: it is convex, so each of its chords lies
+    above it, and the lowest is taken. Below the first order the curve does not exceed its first value, because it never
+    falls. Above the last finite order it is ``inf``, unless the infinite order is given, which bounds the slope from
+    there on.
 
     Parameters
     ----------
@@ -85,16 +86,31 @@ class RdpCurve(Accounted, Mechanism):
         if self.rdps[-1] == 0:
             # The first value that is not zero is infinity or none, so there is nothing to interpolate below the last.
             return np.where(orders <= self.orders[-1], 0.0, math.inf)
-        known = np.array([order for order, rdp in self._finite()])
-        if not known.size:
+        corners = self._corners()
+        if not corners:
             # Only the infinite order, or nothing, is bounded; it bounds them all.
             return np.full(orders.shape, self._slope_at_infinity())
-        bounds = np.array([rdp for order, rdp in self._finite()])
+        known, bounds = np.array(corners).T
         chord = np.interp(orders - 1.0, known - 1.0, (known - 1.0) * bounds)
         beyond = np.maximum(orders - known[-1], 0.0)
         rise = np.where(beyond > 0, np.where(beyond > 0, beyond, 1.0) * self._slope_at_infinity(), 0.0)
         bound = np.where(orders <= known[0], bounds[0], (chord + rise) / (orders - 1.0))
         return above(bound, RELATIVE_HAIR * bound + ABSOLUTE_HAIR)
+
+    def _corners(self) -> list[tuple[float, float]]:
+        """The entries that no chord between two others, or from the origin, undercuts: those of a convex function."""
+        corners: list[tuple[float, float]] = []
+        for order, rdp in self._finite():
+            while corners:
+                # K at the last corner, and the chord from the one before it, or from 0 at order 1, to this entry
+                last, bound = corners[-1]
+                before, level = corners[-2] if len(corners) > 1 else (1.0, 0.0)
+                share = (last - before) / (order - before)
+                if (last - 1.0) * bound <= (1.0 - share) * (before - 1.0) * level + share * (order - 1.0) * rdp:
+                    break
+                corners.pop()
+            corners.append((order, rdp))
+        return corners
 
     def _finite(self) -> list[tuple[float, float]]:
         """The finite orders whose bound is finite; the others bound nothing."""

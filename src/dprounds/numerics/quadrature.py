@@ -47,7 +47,8 @@ def grid_nodes(step: float, windows: Sequence[tuple[float, float]]) -> Array:
             merged.append((low, high))
     multiples = [np.arange(math.floor(low / step), math.ceil(high / step) + 1) for low, high in merged]
     # Rounding the ends outward can make neighbours share a multiple.
-    return step * np.unique(np.concatenate(multiples)).astype(np.float64)
+    all_of_them = multiples[0] if len(multiples) == 1 else np.unique(np.concatenate(multiples))
+    return step * all_of_them.astype(np.float64)
 
 
 @cache

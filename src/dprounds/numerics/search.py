@@ -65,45 +65,50 @@ def increasing_root(
 # Five points a decade see every valley of a smooth function of log x that is wider than a fifth of a decade.
 DECADE = 5
 # The scale is scanned here first, and beyond only while the minimum is at an end.
-FIRST_SCAN = (-4, 6)
+FIRST_SCAN = (-2, 3)
+FURTHER = 3
 ENDS = (-12, 15)
-# Where a search that knows its neighbourhood looks first: a factor of four to either side.
-SURROUNDINGS = np.linspace(-1.0, 1.0, 9) * np.log(4.0)
+# Where a search that knows its neighbourhood looks first: up to a factor of four to either side, and closely nearby.
+SURROUNDINGS = np.array([-1.0, -0.25, -0.05, -0.005, 0.0, 0.005, 0.05, 0.25, 1.0]) * np.log(4.0)
 # Offsets around a parabola's vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
 OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
-# At this relative width of the bracket a smooth minimum is known to the square of it, beyond the last digit.
-NARROW = 1e-8
+# At this relative width of the bracket a smooth minimum is known to the square of it, about the last digit.
+NARROW = 1e-7
 
 
-def log_scale_minimum(function: Callable[[Array], Array], *, near: float | None = None) -> tuple[float, float]:
+def log_scale_minimum(
+    function: Callable[[Array], Array], *, near: float | None = None, narrow: float = NARROW
+) -> tuple[float, float]:
     """The least value of a vectorised function of x > 0 that was met, and its x.
 
-    A scan of the whole scale, or of the surroundings of `near` while the minimum is inside of them, then brackets
-    around the best point that shrink about its parabola's vertex. Any value that it returns is one that `function`
-    took.
+    A scan of the scale as far as the function falls, or of the surroundings of `near` while the minimum is inside of
+    them, then brackets around the best point that shrink about its parabola's vertex to a relative width of `narrow`.
+    Any value that it returns is one that `function` took.
     """
     if near is not None:
         log_x = np.log(near) + SURROUNDINGS
         values = function(np.exp(log_x))
         best = int(np.argmin(values))
         if 0 < best < log_x.size - 1:
-            return _narrowed(function, log_x, values, best)
+            return _narrowed(function, log_x, values, best, narrow)
     low, high = FIRST_SCAN
     log_x, values = _scan(function, low, high)
     while (best := int(np.argmin(values))) == 0 and low > ENDS[0]:
-        more, their = _scan(function, low - 4, low)
-        low, log_x, values = low - 4, np.append(more[:-1], log_x), np.append(their[:-1], values)
+        more, their = _scan(function, max(low - FURTHER, ENDS[0]), low)
+        low, log_x, values = max(low - FURTHER, ENDS[0]), np.append(more[:-1], log_x), np.append(their[:-1], values)
     while (best := int(np.argmin(values))) == log_x.size - 1 and high < ENDS[1]:
-        more, their = _scan(function, high, high + 3)
-        high, log_x, values = high + 3, np.append(log_x, more[1:]), np.append(values, their[1:])
-    return _narrowed(function, log_x, values, best)
+        more, their = _scan(function, high, min(high + FURTHER, ENDS[1]))
+        high, log_x, values = min(high + FURTHER, ENDS[1]), np.append(log_x, more[1:]), np.append(values, their[1:])
+    return _narrowed(function, log_x, values, best, narrow)
 
 
-def _narrowed(function: Callable[[Array], Array], log_x: Array, values: Array, best: int) -> tuple[float, float]:
+def _narrowed(
+    function: Callable[[Array], Array], log_x: Array, values: Array, best: int, narrow: float
+) -> tuple[float, float]:
     """The least value met while the bracket around `best` shrinks, and its x."""
     while 0 < best < log_x.size - 1 and np.isfinite(values[best]):
         left, right = log_x[best - 1], log_x[best + 1]
-        if right - left <= NARROW * max(1.0, abs(log_x[best])):
+        if right - left <= narrow * max(1.0, abs(log_x[best])):
             break
         vertex = _vertex(log_x[best - 1 : best + 2], values[best - 1 : best + 2])
         inner = np.clip(vertex + (right - left) * OFFSETS, left, right)
@@ -123,12 +128,11 @@ def _scan(function: Callable[[Array], Array], low: int, high: int) -> tuple[Arra
 def _vertex(x: Array, y: Array) -> float:
     """Where the parabola through three points is least; the middle point if it has no such place."""
     left, right = x[1] - x[0], x[2] - x[1]
-    with np.errstate(over="ignore", invalid="ignore"):  # a bend that is not finite has no vertex
+    with np.errstate(all="ignore"):  # a bend that is nothing, or not finite, has no vertex
         fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
         bend = rise - fall
-    if not (np.isfinite(bend) and bend > 0):
-        return float(x[1])
-    return float(x[1] - (fall * right + rise * left) / (2.0 * bend))
+        vertex = x[1] - (fall * right + rise * left) / (2.0 * bend)
+    return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
 
 
 def largest_integer(passes: Callable[[int], bool], *, guess: int, most: int) -> int | None:

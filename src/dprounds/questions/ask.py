@@ -23,7 +23,7 @@ from dprounds.conversions import METHODS, delta_from_rdp, epsilon_from_rdp, rdp_
 from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
 from dprounds.mechanisms import Release, Run
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
+from dprounds.planning import max_sampling_rate, plan_noise_multiplier, plan_rounds, plan_sampling_rate
 from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.setting import NOISY_MECHANISMS, QuestionError, Setting
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, RDP, ROUNDS, Quantity, plain, rounded
@@ -49,12 +49,11 @@ def rounds(
     sampling_rate = setting.rate()
 
     def ask(by: str) -> Values:
-        allowed = max_rounds(step, epsilon=epsilon, delta=delta, method=by, spent=spent)
-        whole = (spent or Run()) + step * allowed
-        values: Values = {"rounds": allowed}
+        plan = plan_rounds(step, epsilon=epsilon, delta=delta, method=by, spent=spent)
+        values: Values = {"rounds": int(plan.value)}
         if sampling_rate:
-            values["epochs"] = allowed * sampling_rate
-        return values | {"epsilon": whole.epsilon(delta=delta, method=by), "delta": delta}
+            values["epochs"] = int(plan.value) * sampling_rate
+        return values | {"epsilon": plan.epsilon, "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, ROUNDS)
     best = tightest(rows)
@@ -125,17 +124,14 @@ def noise(
     setting.refuse("noise_multiplier", because="it is what is asked for")
     _noisy(setting)
     setting.with_noise(1.0).run()  # everything else is there
+    resolved = setting.resolved()
 
     def make_run(noise_multiplier: float) -> Run:
-        return (spent or Run()) + setting.with_noise(noise_multiplier).run()
+        return (spent or Run()) + resolved.with_noise(noise_multiplier).run()
 
     def ask(by: str) -> Values:
-        least = min_noise_multiplier(make_run, epsilon=epsilon, delta=delta, method=by)
-        return {
-            "noise_multiplier": least,
-            "epsilon": make_run(least).epsilon(delta=delta, method=by),
-            "delta": delta,
-        }
+        plan = plan_noise_multiplier(make_run, epsilon=epsilon, delta=delta, method=by)
+        return {"noise_multiplier": plan.value, "epsilon": plan.epsilon, "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, NOISE)
     best = tightest(rows)
@@ -170,23 +166,23 @@ def rate(
         return (spent or Run()) + meant.with_rate(sampling_rate).run()
 
     def ask(by: str) -> Values:
-        greatest = max_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
-        found: Values = {"sampling_rate": greatest}
-        if dataset is not None:
-            batch = math.floor(Fraction(greatest) * dataset)
-            while batch and make_run(batch / dataset).epsilon(delta=delta, method=by) > epsilon:
-                # a smaller batch makes more rounds of the epochs: the largest for so many, then once more as many
-                times = setting.with_rate(batch / dataset).total_rounds()
-                least = max_sampling_rate(partial(make_run, times=times), epsilon=epsilon, delta=delta, method=by)
-                batch = min(batch - 1, math.floor(Fraction(least) * dataset))
-            if not batch:
-                raise InfeasibleError(
-                    f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
-                    "Raise epsilon or delta, add noise, or plan fewer rounds."
-                )
-            greatest = greatest if setting.epochs is None else batch / dataset
-            found = {"sampling_rate": greatest, "batch_size": batch}
-        return found | {"epsilon": make_run(greatest).epsilon(delta=delta, method=by), "delta": delta}
+        plan = plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
+        if dataset is None:
+            return {"sampling_rate": plan.value, "epsilon": plan.epsilon, "delta": delta}
+        batch = math.floor(Fraction(plan.value) * dataset)
+        if batch and setting.epochs is None:  # as many rounds at a rate that is no higher: they cost no more
+            return {"sampling_rate": plan.value, "batch_size": batch, "epsilon": plan.epsilon, "delta": delta}
+        while batch and (cost := make_run(batch / dataset).epsilon(delta=delta, method=by)) > epsilon:
+            # a smaller batch makes more rounds of the epochs: the largest for so many, then once more as many
+            times = setting.with_rate(batch / dataset).total_rounds()
+            least = max_sampling_rate(partial(make_run, times=times), epsilon=epsilon, delta=delta, method=by)
+            batch = min(batch - 1, math.floor(Fraction(least) * dataset))
+        if not batch:
+            raise InfeasibleError(
+                f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
+                "Raise epsilon or delta, add noise, or plan fewer rounds."
+            )
+        return {"sampling_rate": batch / dataset, "batch_size": batch, "epsilon": cost, "delta": delta}
 
     rows = _rows(_methods(method, RUN_METHODS), ask, RATE)
     best = tightest(rows)

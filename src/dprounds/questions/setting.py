@@ -163,6 +163,11 @@ class Setting:
         """All rounds."""
         return self.step() * self.total_rounds()
 
+    def resolved(self) -> Setting:
+        """The same with its sampling rate and its rounds in place of what they follow from."""
+        rate, rounds = self.rate(), self.total_rounds()
+        return replace(self, sampling_rate=rate, batch_size=None, dataset_size=None, rounds=rounds, epochs=None)
+
     def with_noise(self, noise_multiplier: float) -> Setting:
         """The same with this noise."""
         return replace(self, noise_multiplier=noise_multiplier)
