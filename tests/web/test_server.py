@@ -10,31 +10,22 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 import pytest
 
 from dprounds.errors import ParameterError
-from dprounds.web.pool import BusyError, Cache, CrashedError, GoneError, Pool, Reply, TooLongError
-from dprounds.web.server import serve
+from dprounds.web.app import create_app
+from dprounds.web.guard import HEADERS
+from dprounds.web.server import _config, _Server, serve
 from tests.web.conftest import Start
+from tests.web.test_pool import LONG, OTHER, QUICK, freeze
 
-on_posix = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="freezes processes by signal")
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
-
-QUICK = {"order": 8, "rdp": 0.5, "delta": 1e-5}
-OTHER = {"order": 9, "rdp": 0.5, "delta": 1e-5}
-LONG = {"mechanism": "laplace", "noise_multiplier": 1.1, "rounds": 14_000, "points": 400}
-
-
-def freeze(pids: Iterable[int]) -> None:
-    """Make workers take forever."""
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
 
 
 def is_running(pid: int) -> bool:
@@ -94,7 +85,7 @@ def test_a_signal_stops_the_server_amid_a_computation(start_server: Start) -> No
 def test_workers_do_not_outlive_a_server_that_is_killed(start_server: Start) -> None:
     server = start_server("port=0, workers=2")
     workers = server.workers()
-    asking, _ = asked_aside(f"{server.address}api/trade-off", LONG)  # one of them computes
+    asking, _ = asked_aside(f"{server.address}api/noise", LONG)  # one of them computes
     server.process.kill()
     server.process.wait()
     asking.join()
@@ -124,13 +115,33 @@ def test_a_computation_that_takes_too_long_is_stopped_in_a_sentence_and_the_next
     start_server: Start,
 ) -> None:
     server = start_server("port=0, workers=1, seconds=0.5")
-    freeze(server.workers())
-    begun = time.monotonic()
-    refused = httpx.get(f"{server.address}api/convert?{urlencode(QUICK)}", timeout=30)
-    assert 0.5 <= time.monotonic() - begun < 5
-    assert refused.status_code == 422
-    assert refused.json()["error"].startswith("This takes longer than 0.5 s to compute, and was stopped.")
+    workers = server.workers()
+    for address, least in ((f"noise?{urlencode(LONG)}", 0.5), (f"convert?{urlencode(QUICK)}", 1.5)):
+        begun = time.monotonic()
+        refused = httpx.get(f"{server.address}api/{address}", timeout=30)
+        assert least <= time.monotonic() - begun < 5
+        assert refused.status_code == 422
+        assert refused.json()["error"].startswith("This takes longer than 0.5 s to compute, and was stopped.")
+        if least == 0.5:
+            assert server.workers() == workers  # it heard, and is free; the next is asked of one that does not hear
+            freeze(workers)
     assert httpx.get(f"{server.address}api/convert?{urlencode(OTHER)}", timeout=60).status_code == 200
+    assert server.workers() != workers
+
+
+@on_linux
+def test_a_client_that_hangs_up_leaves_its_worker_to_the_next(start_server: Start) -> None:
+    server = start_server("port=0, workers=1, seconds=60")
+    workers = server.workers()
+    for seconds in (0.5, 0.05, 0.005):
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(f"{server.address}api/noise?{urlencode(LONG)}", timeout=httpx.Timeout(20, read=seconds))
+    begun = time.monotonic()
+    assert httpx.get(f"{server.address}api/convert?{urlencode(QUICK)}", timeout=30).status_code == 200
+    assert time.monotonic() - begun < 5.0  # what was given up would take longer
+    assert server.workers() == workers
+    assert server.stop() == 0
+    assert server.log.read_text() == ""
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line() -> None:
@@ -162,110 +173,164 @@ def test_a_host_that_is_unknown_is_refused() -> None:
         serve(host="no.such.host.invalid")
 
 
+# Shorter than the servers' own, so that the tests need not wait; uvicorn keeps an idle connection for 5 s.
+HEADER_SECONDS = 0.5
+BODY_SECONDS = 1.5
+LATE = 4.0  # on a busy machine nothing is on time
+GET = b"GET /static/icon.svg HTTP/1.1\r\nhost: localhost\r\n"
+POST = b"POST /api/convert HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+BODY = b'{"order":8,"rdp":0.5,"delta":1e-5}'
+
+
 @contextlib.asynccontextmanager
-async def opened(**changes: float) -> AsyncIterator[Pool]:
-    """A pool of one worker."""
-    arguments: dict[str, Any] = {"workers": 1, "seconds": 30.0, "waiting": 4, "cache_bytes": 10_000} | changes
-    pool = Pool(**arguments)
-    await pool.open()
-    try:
-        yield pool
-    finally:
-        await pool.close()
+async def listening() -> AsyncIterator[int]:
+    """The port of a server in this process."""
+    ready = asyncio.Event()
+    server = _Server(_config(create_app(workers=1)), ready.set)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        running = asyncio.ensure_future(server.serve(sockets=[listener]))
+        await asyncio.wait_for(ready.wait(), 60)
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await running
 
 
-@on_posix
-def test_a_pool_stops_what_takes_too_long_and_refuses_what_may_not_wait() -> None:
-    async def scene() -> None:
-        async with opened(seconds=0.5, waiting=0) as pool:
-            freeze(pool.pids())
-            first = asyncio.ensure_future(pool.ask("convert", QUICK))
-            await asyncio.sleep(0.05)
-            with pytest.raises(BusyError):
-                await pool.ask("convert", QUICK)
-            with pytest.raises(TooLongError):
-                await first
-            assert (await pool.ask("convert", QUICK)).status == 200
+@dataclass
+class Connection:
+    """What a client sends piece by piece, and what it gets."""
 
-    asyncio.run(scene())
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
 
+    async def drip(self, content: bytes, *, seconds: float) -> None:
+        """Send `content` in ten pieces, in the course of so many seconds."""
+        with contextlib.suppress(ConnectionError):
+            for piece in range(10):
+                self.writer.write(content[piece * len(content) // 10 : (piece + 1) * len(content) // 10])
+                await asyncio.sleep(seconds / 10)
 
-@on_posix
-@pytest.mark.parametrize("leaves_after", [0.0, 0.7])
-def test_a_pool_stops_what_nobody_waits_for(leaves_after: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dprounds.web.pool.WORTH_FINISHING", 0.5)
+    async def response(self) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and content of the next response."""
+        lines = (await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 5)).decode().split("\r\n")
+        headers = dict(line.split(": ", 1) for line in lines[1:] if line)
+        return int(lines[0].split()[1]), headers, await self.reader.readexactly(int(headers["content-length"]))
 
-    async def scene() -> None:
-        async with opened() as pool:
-            freeze(pool.pids())
-            waiting = asyncio.ensure_future(pool.ask("convert", QUICK, lambda: asyncio.sleep(leaves_after + 0.1)))
-            with pytest.raises(GoneError):
-                await pool.ask("convert", OTHER, lambda: asyncio.sleep(leaves_after))
-            with pytest.raises(GoneError):  # it waited for the same worker
-                await waiting
-            assert (await pool.ask("convert", QUICK)).status == 200
-
-    asyncio.run(scene())
+    async def rest(self) -> bytes:
+        """All that comes until the server hangs up."""
+        return await asyncio.wait_for(self.reader.read(), 5)
 
 
-@on_posix
-def test_a_cancelled_question_costs_the_pool_no_worker() -> None:
-    async def scene() -> None:
-        async with opened() as pool:
-            freeze(pool.pids())
-            tasks = [asyncio.ensure_future(pool.ask("convert", asked)) for asked in (QUICK, OTHER)]
-            await asyncio.sleep(0.1)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            assert (await pool.ask("convert", QUICK)).status == 200
-
-    asyncio.run(scene())
+Scene = Callable[[Connection], Awaitable[None]]
 
 
-@on_posix
-def test_long_questions_leave_a_worker_for_quick_ones() -> None:
-    async def scene() -> None:
-        async with opened(workers=2) as pool:
-            long = [asyncio.ensure_future(pool.ask("trade-off", LONG | {"rounds": rounds})) for rounds in (1, 2, 3)]
-            await asyncio.sleep(0.1)
-            assert (await pool.ask("convert", QUICK, quick=True)).status == 200
-            assert not all(task.done() for task in long)
-            assert {reply.status for reply in await asyncio.gather(*long)} == {200}
-
-    asyncio.run(scene())
-
-
-@on_posix
-def test_what_is_remembered_needs_no_worker() -> None:
-    async def scene() -> None:
-        async with opened() as pool:
-            first = await pool.ask("convert", QUICK)
-            freeze(pool.pids())
-            assert await pool.ask("convert", dict(reversed(QUICK.items()))) == first
-
-    asyncio.run(scene())
+async def _headers_that_drip(client: Connection) -> None:
+    dripping = asyncio.ensure_future(client.drip(GET + b"x: " + b"y" * 200, seconds=5 * HEADER_SECONDS))
+    begun = time.monotonic()
+    status, headers, content = await client.response()
+    assert HEADER_SECONDS <= time.monotonic() - begun < LATE
+    dripping.cancel()
+    assert status == 408
+    assert content == b'{"error":"The headers must arrive within 0.5 s."}'
+    assert HEADERS.items() <= headers.items()
+    assert headers["connection"] == "close"
+    assert await client.rest() == b""
 
 
-def test_an_error_that_nobody_foresaw_ends_the_worker_only(capfd: pytest.CaptureFixture[str]) -> None:
-    async def scene() -> None:
-        async with opened() as pool:
-            with pytest.raises(CrashedError):
-                await pool.ask("no such question", {})
-            assert (await pool.ask("convert", QUICK)).status == 200
-
-    asyncio.run(scene())
-    assert "KeyError" in capfd.readouterr().err  # said on standard error, where the owner looks
+async def _nothing_sent(client: Connection) -> None:
+    begun = time.monotonic()
+    assert await client.rest() == b""  # a browser that connects ahead would take a refusal for its answer
+    assert HEADER_SECONDS <= time.monotonic() - begun < LATE
 
 
-def test_a_cache_keeps_the_last_answers_up_to_its_size() -> None:
-    cache = Cache(most_bytes=100)
-    for i in range(10):
-        cache.put(b"%d" % i, Reply(200, bytes(29)))
-        cache.get(b"0")
-    assert cache.size <= 100
-    assert cache.get(b"0")
-    assert cache.get(b"9")
-    assert cache.get(b"8") is None or cache.get(b"7") is None
-    cache.put(b"large", Reply(200, bytes(1000)))
-    assert cache.size <= 100
+async def _kept_alive(client: Connection) -> None:
+    client.writer.write(GET + b"\r\n")
+    assert (await client.response())[0] == 200
+    await asyncio.sleep(1.2 * HEADER_SECONDS)
+    await client.drip(GET + b"\r\n", seconds=0.3 * HEADER_SECONDS)
+    assert (await client.response())[0] == 200
+    client.writer.write(GET)  # and no end
+    status, headers, _ = await client.response()
+    assert status == 408
+    assert HEADERS.items() <= headers.items()
+    assert await client.rest() == b""
+
+
+async def _pipelined(client: Connection) -> None:
+    client.writer.write(2 * (GET + b"\r\n"))
+    assert (await client.response())[0] == (await client.response())[0] == 200
+
+
+async def _a_slow_body(client: Connection) -> None:
+    client.writer.write(POST + b"content-length: %d\r\n\r\n" % len(BODY))
+    await client.drip(BODY, seconds=1.5 * HEADER_SECONDS)
+    status, _, content = await client.response()
+    assert (status, b'"question":"convert"' in content) == (200, True)
+
+
+async def _a_body_that_does_not_end(client: Connection) -> None:
+    begun = time.monotonic()
+    client.writer.write(POST + b"content-length: 99\r\n\r\n{")
+    status, _, content = await client.response()
+    assert time.monotonic() - begun >= BODY_SECONDS
+    assert (status, content) == (408, b'{"error":"The body must arrive within 1.5 s."}')
+
+
+async def _a_body_cut_short(client: Connection) -> None:
+    client.writer.write(POST + b"content-length: 99\r\n\r\n{")
+    await asyncio.sleep(0.5 * HEADER_SECONDS)
+    client.writer.close()
+
+
+async def _a_body_after_the_answer(client: Connection) -> None:
+    client.writer.write(GET + b"content-length: 99\r\n\r\n")
+    assert (await client.response())[0] == 200
+    client.writer.write(b"{")
+    begun = time.monotonic()
+    assert await client.rest() == b""
+    assert HEADER_SECONDS <= time.monotonic() - begun < LATE
+
+
+async def _nonsense_after_the_answer(client: Connection) -> None:
+    client.writer.write(GET + b"transfer-encoding: chunked\r\n\r\n")
+    assert (await client.response())[0] == 200
+    client.writer.write(b"no length\r\n")
+    assert await client.rest() == b""
+
+
+SCENES: dict[str, Scene] = {
+    "headers that drip in are refused in a sentence": _headers_that_drip,
+    "a connection that says nothing is closed without a word": _nothing_sent,
+    "a connection is kept for further requests, each in time": _kept_alive,
+    "requests may come at once": _pipelined,
+    "a body may take longer than headers": _a_slow_body,
+    "a body that does not end is refused in its own time": _a_body_that_does_not_end,
+    "a body cut short by who hangs up is no trouble": _a_body_cut_short,
+    "a body that follows the answer holds no connection": _a_body_after_the_answer,
+    "nonsense that follows the answer is not answered": _nonsense_after_the_answer,
+}
+
+
+def test_a_slow_client_gets_its_time_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dprounds.web.server.HEADER_SECONDS", HEADER_SECONDS)
+    monkeypatch.setattr("dprounds.web.app.BODY_SECONDS", BODY_SECONDS)
+    # what is logged is looked at below
+    monkeypatch.setattr("uvicorn.Config.configure_logging", lambda _: None)
+
+    async def play(scene: Scene, port: int) -> None:
+        client = Connection(*await asyncio.open_connection("127.0.0.1", port))
+        try:
+            await scene(client)
+        finally:
+            client.writer.close()
+
+    async def all_scenes() -> dict[str, BaseException | None]:
+        async with listening() as port:  # all at once, as clients come
+            ends = await asyncio.gather(*(play(scene, port) for scene in SCENES.values()), return_exceptions=True)
+        return dict(zip(SCENES, ends, strict=True))
+
+    assert {name: end for name, end in asyncio.run(all_scenes()).items() if end is not None} == {}
+    assert not [record for record in caplog.records if record.exc_info]

@@ -14,6 +14,7 @@ from importlib.resources import files
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
 from dprounds.errors import ParameterError
@@ -105,16 +106,15 @@ def _endpoint(pool: Pool, question: str, method: str) -> Callable[[Request], Awa
     """What answers a question."""
 
     async def ask(request: Request) -> Response:
-        if method == "POST":
-            given = given_in_body(question, await _body(request))
-        else:
-            given = given_in_query(question, request.scope["query_string"])
-
         async def gone() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
 
         try:
+            if method == "POST":
+                given = given_in_body(question, await _body(request))
+            else:
+                given = given_in_query(question, request.scope["query_string"])
             reply = await pool.ask(question, given, gone, quick=question in PLANS and "method" in given)
         except TooLongError:
             # not 503: to ask the same again would take as long
@@ -149,6 +149,8 @@ async def _body(request: Request) -> bytes:
                 body += piece
                 if len(body) > LARGEST_BODY:
                     raise HTTPException(413, f"The body must have at most {LARGEST_BODY} bytes.", CLOSE)
+    except ClientDisconnect:
+        raise GoneError from None
     except TimeoutError:
         raise HTTPException(408, f"The body must arrive within {BODY_SECONDS:g} s.", CLOSE) from None
     return bytes(body)

@@ -118,7 +118,7 @@ class Worker:
         return await self._receive()
 
     def give_up(self) -> None:
-        """Say that the last line is no longer wanted: what asked it soon has a reply, `GIVEN_UP` or still the answer."""
+        """Say that the last line is no longer wanted: who asked soon has a reply, `GIVEN_UP` or still the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(NO_LONGER_WANTED)
 

@@ -96,11 +96,8 @@ class _Protocol(H11Protocol):
                 ("cache-control", "no-store"),
                 *HEADERS.items(),
             ]
-            for event in (
-                h11.Response(status_code=status, headers=headers),
-                h11.Data(data=content),
-                h11.EndOfMessage(),
-            ):
+            response = h11.Response(status_code=status, headers=headers)
+            for event in (response, h11.Data(data=content), h11.EndOfMessage()):
                 self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 

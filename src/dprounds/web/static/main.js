@@ -105,8 +105,9 @@ async function quickly(signal) {
 }
 
 // How long an exact answer takes as a rule, in milliseconds, until it is measured.
-function usual({ question, mechanism }) {
-  return question === "noise" || question === "rate" || mechanism === "laplace" || mechanism === "discrete-gaussian" ? 2 * TENTH : 0;
+function usual({ question, mechanism, sampling }) {
+  const sampled = question === "rate" || sampling !== "all";
+  return sampled && (mechanism === "laplace" || mechanism === "discrete-gaussian") ? 2 * TENTH : 0;
 }
 
 async function fully(signal) {
