@@ -25,6 +25,7 @@ from dprounds import _validate
 from dprounds.accounting.best_order import parameter_by_orders, rounds_by_orders
 from dprounds.accounting.rounds import parameter_on_lines, rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
+from dprounds.guarantee import Guarantee
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
@@ -59,10 +60,15 @@ MOST_TROUBLES = 4
 
 
 class Plan(NamedTuple):
-    """A number of rounds, a noise multiplier or a sampling rate, and the epsilon of the run that it makes."""
+    """A number of rounds, a noise multiplier or a sampling rate, and the epsilon of the run that it makes.
+
+    `beyond` is a proven lower bound on epsilon with one more round, where the method has one: above the budget it
+    proves that not one more fits.
+    """
 
     value: float
     epsilon: float
+    beyond: float | None = None
 
 
 def max_rounds(
@@ -114,11 +120,11 @@ def plan_rounds(
     if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
         guess = _exactly(step, before, epsilon, delta, guess)
 
-    costs: dict[int, float] = {}
+    found: dict[int, Guarantee] = {}
 
     def fits(rounds: int) -> bool:
-        costs[rounds] = (before + step * rounds).epsilon(delta=delta, method=method)
-        return costs[rounds] <= epsilon
+        found[rounds] = (before + step * rounds).guarantee(delta=delta, method=method)
+        return found[rounds].epsilon <= epsilon
 
     answer = largest_integer(fits, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
     if answer == MOST_ROUNDS:
@@ -127,7 +133,8 @@ def plan_rounds(
             f"epsilon={epsilon:g} at delta={delta:g}. Ask for a smaller epsilon or "
             "delta, or for a step that releases something."
         )
-    return Plan(answer or 0, costs[answer or 0])
+    best = answer or 0
+    return Plan(best, found[best].epsilon, found[best + 1].lower if best + 1 in found else None)
 
 
 def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,8 +14,14 @@ from scipy.special import ndtr
 
 from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse, max_rounds
 from dprounds.accounting.binomial import binomial_delta
-from dprounds.accounting.cells import lower_law, upper_law
-from dprounds.accounting.lattice import lattice_delta, lattice_deltas, lattice_epsilon
+from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
+from dprounds.accounting.lattice import _sketch, _spot_near, lattice_delta, lattice_deltas, lattice_epsilon
+from dprounds.accounting.lattice_sum import fast_length
+from dprounds.accounting.low_frequencies import LowFrequencies, _log_largest_beyond
+from dprounds.accounting.spot import PRECISION, Spot
+from dprounds.accounting.transformed_sum import TransformedSum
+from dprounds.mechanisms import DiscreteGaussian
+from dprounds.mechanisms.base import Mechanism
 
 SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
 
@@ -140,3 +147,92 @@ def test_normal_probabilities_are_as_good_as_cells_assume() -> None:
         with mp.workdps(40):
             truth = tail(-mpf(float(z)))
             assert abs(mpf(float(ndtr(z))) - truth) <= 8 * 2.0**-53 * (1 + z * z) * truth
+
+
+def gaussian_delta(mean: mpf, epsilon: float) -> mpf:
+    """Delta of a Gaussian loss, of mean `mean`^2 / 2: what rounds of Gaussian noise add up to."""
+    with mp.workdps(60):
+        e = mpf(epsilon)
+        return tail(e / mean - mean / 2) - exp(e) * tail(e / mean + mean / 2)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rounds", "delta"), [(30.0, 1_000, 1e-5), (1000.0, 10**6, 1e-12), (5.0, 100, 1e-2), (500.0, 1000, 0.03)]
+)
+def test_few_frequencies_bracket_what_has_a_closed_form(sigma: float, rounds: int, delta: float) -> None:
+    parts = (Gaussian(sigma) * rounds)._lattice_parts("remove")
+    spot, made, _ = _spot_near(parts, _sketch(parts), delta)
+    assert isinstance(made, LowFrequencies)
+    assert isinstance(spot.sum(lower_law, PRECISION), LowFrequencies)
+    lower, upper = lattice_epsilon(parts, delta=delta)
+    with mp.workdps(60):
+        mean = sqrt(mpf(rounds)) / mpf(sigma)
+    assert gaussian_delta(mean, upper) <= delta
+    assert lower == 0 or gaussian_delta(mean, lower) >= delta
+    assert upper - lower <= 1e-5 * upper
+    for epsilon in (0.3 * upper, upper, 1.3 * upper):
+        truth = gaussian_delta(mean, epsilon)
+        assert made.upper(epsilon) >= truth >= spot.sum(lower_law, PRECISION).lower(epsilon)
+
+
+@pytest.mark.parametrize("noise", [Gaussian(4.0), Laplace(3.0), DiscreteGaussian(4.0)], ids=repr)
+@pytest.mark.parametrize("make", [upper_law, lower_law])
+def test_few_frequencies_and_all_of_them_are_the_same_sum(noise: Mechanism, make: Callable[..., LatticeLaw]) -> None:
+    """On one lattice, with the same laws, up to what each of them says that it may be off by."""
+    run = PoissonSampled(noise, 0.05) * 700 + PoissonSampled(Gaussian(2.0), 0.03) * 300
+    parts = run._lattice_parts("remove")
+    spot = Spot(parts, _sketch(parts), 1.0, -10.0)
+    step = spot.whole(1e-3).step
+    size = fast_length(spot.length / step + 8.0)
+    grid = spot._grid(step, size, math.ceil(1.5 * spot.plan.cutoff * step * size / (2 * math.pi)))
+    few = LowFrequencies(grid, *spot._laws(grid, make))
+    every = TransformedSum(grid._replace(frequencies=0), *spot._laws(grid, make))
+    assert few.is_enough
+    for epsilon in (0.9, 1.0, 1.3):
+        one, other = few.at(epsilon), every.at(epsilon)
+        assert abs(one.value - other.value) <= one.missing + other.missing < math.inf
+        assert one.value == pytest.approx(other.value, rel=1e-7)
+        assert one.slope == pytest.approx(other.slope, rel=1e-7)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    weights=st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=2, max_size=40),
+    cutoff=st.floats(0.001, 3.0),
+    rounds=st.integers(1, 10_000),
+)
+def test_no_frequency_beyond_the_cutoff_exceeds_its_bound(weights: list[float], cutoff: float, rounds: int) -> None:
+    if np.count_nonzero(weights) < 1:
+        return
+    masses = np.array(weights) / np.sum(weights)
+    turns = np.linspace(cutoff, math.pi, 2000)
+    modulus = np.abs(np.exp(1j * np.outer(turns, np.arange(masses.size))) @ masses)
+    bound = _log_largest_beyond(masses, cutoff, float(rounds))
+    assert rounds * math.log(modulus.max()) <= bound + 1e-12 * rounds
+    if rounds == 1 and bound > math.log(0.99):  # and is not far off where it counts
+        assert math.exp(bound) <= modulus.max() + 0.02
+
+
+def test_a_large_epsilon_is_bracketed() -> None:
+    """The window begins hundreds of nats below it, further than the exponential of a double goes."""
+    parts = (Gaussian(1.0) * 40_000)._lattice_parts("remove")
+    lower, upper = lattice_epsilon(parts, delta=1e-9)
+    assert gaussian_delta(mpf(200), upper) <= 1e-9
+    assert gaussian_delta(mpf(200), lower) >= 1e-9
+
+
+def test_where_a_rare_loss_takes_over_a_saddle_point_is_found() -> None:
+    guarantee = (PoissonSampled(Gaussian(0.55), 0.055) * 5).guarantee(delta=1e-9)
+    assert guarantee.method == "exact"
+    assert 11.4815 < guarantee.lower <= guarantee.upper < 11.4816
+
+
+@given(least=st.floats(1.0, 1e6))
+def test_a_fast_length_is_even_and_close(least: float) -> None:
+    length = fast_length(least)
+    assert least <= length <= max(1.26 * least, 16)
+    assert length % 2 == 0
+    for factor in (2, 3, 5):
+        while length % factor == 0:
+            length //= factor
+    assert length == 1

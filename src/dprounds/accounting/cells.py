@@ -26,6 +26,8 @@ OPERATIONS = 32.0 * UNIT_ROUNDOFF
 VANISHED = 1e-307
 # A narrow law is inside of its group after the first; a wide one is smooth, and its mean in the middle anyway.
 SHIFTS = 3
+# Groups that are looked at together for the heaviest one, which stands out if it matters.
+BLOCK = 32
 
 
 class Cells(NamedTuple):
@@ -139,8 +141,8 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
 def _heaviest_mean(cells_of: CellsOf, step: float, first: int, last: int) -> float:
     """How far from its middle the mean loss of the heaviest group is, if groups are moved along with it."""
     edges = 0.5 * step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64)
-    p, q = cells_of(edges)[:2]
-    heaviest = 1 + int(np.argmax(p[1:-1]))
+    block = BLOCK * int(np.argmax(cells_of(edges[::BLOCK]).p[1:]))
+    heaviest = block + 1 + int(np.argmax(cells_of(edges[block : block + BLOCK + 1]).p[1:-1]))
     shift = 0.0
     for _ in range(SHIFTS):
         p, q = cells_of(edges[heaviest - 1 : heaviest + 1] + shift)[:2]

@@ -74,6 +74,8 @@ class Sketch:
                 raise NumericalError("The loss of this run spans no window that a lattice could cover.")
             with np.errstate(divide="ignore", invalid="ignore"):
                 losses = np.where(held, np.log(found.p) - np.log(found.q), 0.0)
+            # the masses of the narrowest cells are differences that have lost their digits
+            losses = np.clip(losses, np.append(-np.inf, EDGES), np.append(EDGES, np.inf))
             self.p.append(np.where(held, found.p, 0.0))
             self.losses.append(losses)
             self.atoms.append(_merged(found.p[held], losses[held]))
@@ -195,7 +197,6 @@ class Sketch:
 
 def _merged(p: Array, losses: Array) -> tuple[Array, Array]:
     """Atoms, the smallest losses of which are one."""
-    losses = np.maximum.accumulate(losses)  # the order of the cells, which rounding may have upset
     small = np.abs(losses) < SMALL * math.sqrt(float((p * losses * losses).sum()))
     if np.count_nonzero(small) < 2:
         return p, losses
@@ -216,14 +217,14 @@ def _log_mean(p: Array, exponents: Array) -> Array:
     with np.errstate(over="ignore"):
         small = np.log1p((np.expm1(np.minimum(exponents, 30.0)) * p).sum(axis=1))
     large = top + np.log((np.exp(exponents - top[:, None]) * p).sum(axis=1))
-    return np.where(np.abs(exponents).max(axis=1) < 30.0, small, large)
+    return np.asarray(np.where(np.abs(exponents).max(axis=1) < 30.0, small, large), dtype=np.float64)
 
 
 def _tilted(p: Array, losses: Array, t: float) -> Array:
     """Masses tilted by t, of sum one."""
-    exponents = t * losses
+    exponents = t * losses + np.log(p)
     with np.errstate(under="ignore"):
-        weights = p * np.exp(exponents - float((exponents + np.log(p)).max()))
+        weights = np.exp(exponents - exponents.max())
     return np.asarray(weights / weights.sum())
 
 
