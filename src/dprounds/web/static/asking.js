@@ -1,7 +1,7 @@
 // Requests to our own server: one at a time on a lane, the newest first.
 
 // A request that is still under way after this long, while a newer one waits, is given up.
-const PATIENCE = 1000;
+const PATIENCE = 300;
 
 export class Refused extends Error {}
 

@@ -29,9 +29,9 @@ let move = 0; // how many moves there were
 let moving = null; // the timer that says when a move is done
 let movedAt = performance.now();
 const latest = { move: -1, rank: -1, answers: null, row: null, state: null, curve: null, attack: null };
-const asked = { quick: "", curve: "", attack: "" };
+const asked = { curve: "", attack: "" };
 const pace = new Map(); // how long exact answers took last, by kind of question
-const lanes = { quick: new Lane(), curve: new Lane(), full: new Lane(), attack: new Lane() };
+const lanes = { quick: new Lane(), best: new Lane(), curve: new Lane(), full: new Lane(), attack: new Lane() };
 
 const form = new Form(at("fields"), (name, value, event) => {
   if (name in NUMBERS) state.values[name] = value;
@@ -56,8 +56,7 @@ function moved(event) {
   movedAt = event?.timeStamp ?? performance.now();
   form.show(state);
   placeBudget();
-  lanes.full.stop();
-  lanes.attack.stop();
+  for (const lane of [lanes.best, lanes.full, lanes.attack]) lane.stop();
   clearTimeout(moving);
   moving = setTimeout(settled, PAUSE);
   lanes.quick.run(quickly);
@@ -67,8 +66,14 @@ function moved(event) {
 function settled() {
   moving = null;
   history.replaceState(null, "", addressOf(state));
-  if (latest.move === move && latest.rank >= METHODS.indexOf(best(state))) rest();
-  else if (asked.quick !== `${move} ${best(state)}`) lanes.quick.run(quickly); // the rest follows its answer
+  goOn();
+}
+
+// Once the hand rests and something is there: the best method, if another stood in for it, then the rest.
+function goOn() {
+  if (moving || latest.move !== move) return;
+  if (latest.rank < METHODS.indexOf(best(state))) lanes.best.run((signal) => single(best(state), signal));
+  else rest();
 }
 
 // What takes longer, and so waits until the answer is there: all methods, the finer curve, and the attacker.
@@ -83,24 +88,32 @@ function best({ mechanism }) {
 }
 
 // One method, the best, is soon there; the table of all follows when the hand rests.
-async function quickly(signal) {
+function quickly(signal) {
+  const slow = (pace.get(kind(state)) ?? usual(state)) > TENTH;
+  return single(moving && slow ? QUICKEST : best(state), signal);
+}
+
+function kind({ question, mechanism, sampling }) {
+  return [question, mechanism, sampling === "all"].join();
+}
+
+async function single(method, signal) {
   const mine = { move, state: structuredClone(state), movedAt };
-  const kind = [state.question, state.mechanism, state.sampling === "all"].join();
-  const method = moving && (pace.get(kind) ?? usual(state)) > TENTH ? QUICKEST : best(state);
-  asked.quick = `${move} ${method}`;
+  const begun = performance.now();
   try {
-    const begun = performance.now();
     const found = await ask(mine.state.question, { ...words(mine.state), method }, signal);
     if (signal.aborted) return;
-    if (method !== QUICKEST) pace.set(kind, performance.now() - begun);
     show(found, mine, false);
-    if (mine.move !== move || moving) return;
-    if (method === QUICKEST) lanes.quick.run(quickly);
-    else rest();
+    goOn();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     // whether another method has an answer, or none has, is for the full question to say
     if (mine.move === move) lanes.full.run(fully);
+  } finally {
+    const took = performance.now() - begun;
+    const before = pace.get(kind(mine.state)) ?? 0;
+    // one that was given up would have taken longer
+    if (method !== QUICKEST) pace.set(kind(mine.state), signal.aborted ? Math.max(took, before) : took);
   }
 }
 
