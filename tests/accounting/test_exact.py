@@ -17,6 +17,7 @@ from dprounds import (
     Accountant,
     ApproximateDP,
     Gaussian,
+    InfeasibleError,
     Laplace,
     NumericalError,
     ParameterError,
@@ -264,3 +265,21 @@ def test_laplace_alone_is_its_closed_form() -> None:
         truth = -math.expm1((epsilon - 1 / scale) / 2)
         found = Laplace(scale).delta(epsilon=epsilon)
         assert truth <= found <= truth * (1 + 1e-3)
+
+
+def test_no_delta_exceeds_the_probability_that_a_record_is_seen() -> None:
+    # seen in any of 50 rounds with probability 1 - (1 - 1e-4)^50 = 0.0049878
+    for sigma in (5.0, 0.3, 0.005):
+        run = PoissonSampled(Gaussian(sigma), 1e-4) * 50
+        assert run.delta(epsilon=0.0) <= 0.0049879
+        assert run.epsilon(delta=0.004988) == 0.0
+        assert (run + PoissonSampled(Laplace(0.01), 1e-5) * 7).delta(epsilon=0.0) <= 0.0049878 + 7e-5
+    with mp.workdps(30):
+        seen = 1 - (1 - mp.mpf(1e-4)) ** 50
+        assert (PoissonSampled(Gaussian(0.005), 1e-4) * 50).delta(epsilon=1.0) >= seen  # it tells all that it sees
+    assert (PoissonSampled(Gaussian(0.005), 1e-4) * 50 + Gaussian(0.005)).delta(epsilon=1.0) > 0.99
+
+
+def test_a_plan_ends_where_sampling_alone_meets_the_budget() -> None:
+    with pytest.raises(InfeasibleError, match="Every noise_multiplier down to"):
+        min_noise_multiplier(lambda noise: PoissonSampled(Gaussian(noise), 1e-4) * 50, epsilon=1.0, delta=1e-2)

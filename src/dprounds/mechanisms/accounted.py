@@ -86,7 +86,7 @@ class Accounted(Release):
                     raise
             else:
                 return min(found.upper, self._delta_by_orders(epsilon, "optimal")) if self._near(found) else found.upper
-            by = "optimal"
+            return min(self._delta_by_orders(epsilon, "optimal"), self._reach)
         return self._delta_by_orders(epsilon, by)
 
     def guarantee(self, *, delta: float, method: str | None = None) -> Guarantee:
@@ -225,10 +225,11 @@ class Accounted(Release):
     def _exact_delta(self, epsilon: float) -> Bracket:
         responses = self._responses()
         if responses is None:
-            return self._by_line_or_lattice(
+            found = self._by_line_or_lattice(
                 lambda: worst([self.law(direction) for direction in self.directions], epsilon=epsilon),
                 lambda: self._lattice_delta(epsilon),
             )
+            return Bracket(min(found.lower, self._reach), min(found.upper, self._reach))
         finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
         # m + (1 - m) δ, to either side
         return Bracket(
@@ -237,6 +238,8 @@ class Accounted(Release):
         )
 
     def _exact_epsilon(self, delta: float) -> Bracket:
+        if self._reach <= delta:  # that the record is seen at all is no likelier
+            return Bracket(0.0, 0.0)
         responses = self._responses()
         if responses is None:
             return self._by_line_or_lattice(

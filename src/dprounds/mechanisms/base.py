@@ -81,6 +81,11 @@ class Release(ABC):
         return 0.0
 
     @property
+    def _reach(self) -> float:
+        """An upper bound on the probability that a record is seen at all: no delta exceeds it."""
+        return 1.0
+
+    @property
     def has_moment_function(self) -> bool:
         """Whether `log_moment` answers; without it only the Rényi methods apply."""
         return True

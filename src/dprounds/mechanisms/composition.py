@@ -112,6 +112,13 @@ class Run(Accounted):
         return min(-math.expm1(log_finite) * (1.0 + (len(sources) + 3) * HAIR_PER_PART), 1.0)
 
     @property
+    def _reach(self) -> float:
+        if any(part._reach >= 1 for part in self.mechanisms):
+            return 1.0
+        log_unseen = self._total(lambda part: math.log1p(-part._reach), 0.0)
+        return min(-math.expm1(log_unseen) * (1.0 + (len(self.mechanisms) + 3) * HAIR_PER_PART), 1.0)
+
+    @property
     def has_moment_function(self) -> bool:
         """Whether every part has one."""
         return all(part.has_moment_function for part in self.mechanisms)

@@ -95,6 +95,10 @@ class PoissonSampled(Accounted, Mechanism):
         return BOTH_DIRECTIONS
 
     @property
+    def _reach(self) -> float:
+        return self.sampling_rate
+
+    @property
     def _inner(self) -> Sampleable:
         return cast(Sampleable, self.mechanism)  # the constructor has made sure
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import threading
@@ -212,8 +213,11 @@ def _listen(host: str, port: int | None) -> socket.socket:
             return _bound(host, candidate)
         except OSError as trouble:
             last_trouble = trouble
-            if isinstance(trouble, socket.gaierror):
-                break  # another port will not help
+            if isinstance(trouble, socket.gaierror) or trouble.errno == errno.EADDRNOTAVAIL:  # no port will help
+                raise ParameterError(
+                    f"host must be an address of this machine, got {_validate.show(host)}: "
+                    f"{trouble.strerror or trouble}."
+                ) from None
     assert last_trouble is not None
     raise ParameterError(
         f"port must be free at {host}, got {first}: {last_trouble.strerror or last_trouble}. "
