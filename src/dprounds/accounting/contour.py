@@ -321,16 +321,23 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
 
 def _is_met(law: LossLaw, epsilon: float, delta: float, start: float) -> bool:
     """Whether one value of delta shows that `delta` is met at `epsilon`."""
-    if crude_delta(law, epsilon, start) <= delta:
+    if not epsilon < law.max_loss:
+        return law.infinite_mass <= delta
+    saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+    if _crude_delta(law, saddle, epsilon) <= delta:
         return True
-    return delta_bracket(law, epsilon=epsilon, start=start).upper <= delta
+    return _with_mass(law.infinite_mass, _settled(law, saddle, epsilon)[1]).upper <= delta
 
 
 def crude_delta(law: LossLaw, epsilon: float, start: float = 1.0) -> float:
     """An upper bound of delta from one value of K: infinite mass plus zeta(t) exp(K(t) - t epsilon)."""
     if not epsilon < law.max_loss:
         return law.infinite_mass
-    t, value, _, _ = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+    return _crude_delta(law, saddle_at_epsilon(law.log_moment, epsilon, start=start), epsilon)
+
+
+def _crude_delta(law: LossLaw, saddle: Saddle, epsilon: float) -> float:
+    t, value = saddle.t, saddle.value
     # a thousand times the error that K may have, since this is not to be close
     error = 1000.0 * LOG_MOMENT_ERROR * (abs(value) + t * epsilon + 1.0)
     return law.infinite_mass + math.exp(min(float(log_zeta(np.array(t))) + value - t * epsilon + error, 0.0))
