@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import erfc, exp, log, mp, mpf, sqrt
 from scipy.special import ndtr
@@ -213,12 +213,52 @@ def test_no_frequency_beyond_the_cutoff_exceeds_its_bound(weights: list[float], 
         assert math.exp(bound) <= modulus.max() + 0.02
 
 
-def test_a_large_epsilon_is_bracketed() -> None:
-    """The window begins hundreds of nats below it, further than the exponential of a double goes."""
+def test_a_window_holds_for_epsilons_hundreds_of_nats_apart() -> None:
+    """Further than the exponential of a double goes."""
     parts = (Gaussian(1.0) * 40_000)._lattice_parts("remove")
     lower, upper = lattice_epsilon(parts, delta=1e-9)
-    assert gaussian_delta(mpf(200), upper) <= 1e-9
-    assert gaussian_delta(mpf(200), lower) >= 1e-9
+    assert gaussian_delta(mpf(200), upper) <= 1e-9 <= gaussian_delta(mpf(200), lower)
+    spot = Spot(parts, _sketch(parts), upper, math.log(1e-9))
+    spot.few = None
+    above, below = spot.sum(upper_law, PRECISION), spot.sum(lower_law, PRECISION)
+    assert isinstance(above, TransformedSum)
+    for epsilon in (upper - 1000.0, upper - 100.0, upper, upper + 800.0):
+        truth = gaussian_delta(mpf(200), epsilon)
+        assert below.lower(epsilon) <= truth <= above.upper(epsilon)
+        assert above.upper(epsilon) <= truth * 1.01 or epsilon > upper  # what it was made for, and the larger deltas
+
+
+@settings(max_examples=40, deadline=None)
+@example(noise=4.133956175213107, rate=0.0011137460368668454, rounds=5, log_delta=math.log10(1.6604078997652122e-09))
+@given(
+    noise=st.floats(0.3, 10.0),
+    rate=st.floats(1e-4, 0.5),
+    rounds=st.integers(1, 12),
+    log_delta=st.floats(-12.0, -3.0),
+)
+def test_close_below_a_largest_loss_no_epsilon_is_too_small(
+    noise: float, rate: float, rounds: int, log_delta: float
+) -> None:
+    """The largest loss of every round has half of the noise's mass, so its product alone bounds delta from below."""
+    try:
+        _, upper = (PoissonSampled(Laplace(noise), rate) * rounds)._lattice_epsilon(10.0**log_delta)
+    except NumericalError:
+        return
+    with mp.workdps(40):
+        q, a = mpf(rate), 1 / mpf(noise)
+        largest, mass = log(1 - q + q * exp(a)), ((1 - q) * exp(-a) + q) / 2
+        assert mass**rounds * (1 - exp(mpf(upper) - rounds * largest)) <= 10.0**log_delta
+
+
+def test_a_spectrum_that_does_not_end_is_transformed_as_a_whole() -> None:
+    parts = (SGD * 234)._lattice_parts("remove")
+    spot = Spot(parts, _sketch(parts), 0.3, math.log(1e-5))
+    assert spot.few is None
+    expected = spot.sum(upper_law, PRECISION).upper(0.3)
+    spot.few = spot.whole(PRECISION)._replace(frequencies=100)
+    assert not LowFrequencies(spot.few, *spot._laws(spot.few, upper_law)).is_enough
+    assert LowFrequencies(spot.few, *spot._laws(spot.few, upper_law)).upper(0.3) > expected
+    assert spot.sum(upper_law, PRECISION).upper(0.3) == expected
 
 
 def test_where_a_rare_loss_takes_over_a_saddle_point_is_found() -> None:

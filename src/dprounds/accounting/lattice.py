@@ -1,9 +1,9 @@
 r"""The exact accountant of short runs: the loss on a lattice, asked for delta at an epsilon and for epsilon at a delta.
 
 Where the moment function hardly falls along a line, or is not proven to, `contour` has nothing to sum. There one
-round's loss is put on the multiples of a step h, once from above and once from below (`cells`). The lattice is chosen by
-a `sketch` of the loss for a `spot`, and the rounds are composed and summed with a bound on every error (`lattice_sum`).
-Here it is asked. docs/theory/accounting.md has the proofs.
+round's loss is put on the multiples of a step h, once from above and once from below (`cells`). The lattice is chosen
+by a `sketch` of the loss for a `spot`, and the rounds are composed and summed with a bound on every error
+(`lattice_sum`). Here it is asked. docs/theory/accounting.md has the proofs.
 """
 
 from __future__ import annotations
