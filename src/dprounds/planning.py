@@ -122,11 +122,11 @@ def plan_rounds(
 
     found: dict[int, Guarantee] = {}
 
-    def fits(rounds: int) -> bool:
+    def cost(rounds: int) -> float:
         found[rounds] = (before + step * rounds).guarantee(delta=delta, method=method)
-        return found[rounds].epsilon <= epsilon
+        return found[rounds].epsilon
 
-    answer = largest_integer(fits, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
+    answer = largest_integer(cost, epsilon, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
     if answer == MOST_ROUNDS:
         raise InfeasibleError(
             f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet "

@@ -201,6 +201,7 @@ def unproven_epsilon(law: LossLaw, *, delta: float, start: float = 1.0) -> tuple
     ---------
     None: it proves nothing, and is a guess for a search that checks. Raises `NumericalError` where no line serves.
     """
+    _refuse_flat(law)
     if not law.infinite_mass < delta:
         raise NumericalError(f"delta {delta:g} is used up by the infinite mass.")
     epsilon, line = _on_line(law, math.log(delta - law.infinite_mass), start)
@@ -307,6 +308,7 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
         raise TypeError("worst takes either epsilon or delta")
     lower, upper, start = 0.0, 0.0, 1.0
     for law in laws:
+        _refuse_flat(law)
         if epsilon is not None:
             if lower > 0 and crude_delta(law, epsilon, start) <= lower:
                 continue
@@ -317,6 +319,12 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
             here, start = _epsilon(law, delta, start)
         lower, upper = max(lower, here.lower), max(upper, here.upper)
     return Bracket(lower, upper)
+
+
+def _refuse_flat(law: LossLaw) -> None:
+    """Raise where no line can serve, before anything is computed."""
+    if law.ceiling is None and not law.smoothed:
+        raise NumericalError("The moment function is not known to fall along any line, which an exact sum needs.")
 
 
 def _is_met(law: LossLaw, epsilon: float, delta: float, start: float) -> bool:

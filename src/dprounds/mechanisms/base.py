@@ -176,13 +176,18 @@ class Release(ABC):
             raise NumericalError(f"A sampled part of {show(self)} has too little noise for an exact sum.")
         return LossLaw(
             log_moment=lambda z: self._log_moment(z, direction),
-            ceiling=lambda t, s: self._ceiling(t, s, direction),
+            ceiling=(lambda t, s: self._ceiling(t, s, direction)) if self._falls or not self._is_dear else None,
             infinite_mass=self.infinite_mass,
             max_loss=self._max_loss(direction),
             fewest_rounds=self._fewest_rounds(),
             most_nodes=MOST_DEAR_NODES if self._is_dear else MOST_NODES,
             smoothed=not self._is_dear,
         )
+
+    @property
+    def _falls(self) -> bool:
+        """Whether the ceiling falls along a line; the laws of atoms and lattices do not."""
+        return False
 
     @property
     def _response_loss(self) -> float | None:

@@ -168,6 +168,11 @@ class Run(Accounted):
         return any(part._is_dear for part in self.mechanisms)
 
     @property
+    def _falls(self) -> bool:
+        """Whether any part does, and so the product."""
+        return any(part._falls for part in self.mechanisms)
+
+    @property
     def _has_cells(self) -> bool:
         """Whether every part's are known."""
         return all(part._has_cells for part in self.mechanisms)

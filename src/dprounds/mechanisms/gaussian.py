@@ -56,6 +56,10 @@ class Gaussian(Accounted, Sampleable):
     def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
         return gaussian_sampled_laws(self.noise_multiplier, z, rate, direction, on_integers=False)
 
+    @property
+    def _falls(self) -> bool:
+        return True
+
     def _ceiling(self, t: float, s: NDArray[np.float64], direction: str) -> NDArray[np.float64]:
         return gaussian_ceiling(self.noise_multiplier, t, s)
 

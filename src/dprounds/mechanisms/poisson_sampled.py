@@ -149,16 +149,19 @@ class PoissonSampled(Accounted, Mechanism):
         """Whether the sample is of a continuous or infinite law; two outcomes are as cheap sampled as not."""
         return 0 < self.sampling_rate < 1 and not isinstance(self.mechanism, RandomizedResponse)
 
+    @property
+    def _falls(self) -> bool:
+        if self.sampling_rate in (0.0, 1.0):
+            return self.sampling_rate == 1 and self.mechanism._falls
+        return isinstance(self.mechanism, Gaussian) and self._noise <= MOST_NOISE_WITH_CEILING
+
     def _ceiling(self, t: float, s: Array, direction: str) -> Array:
         if self.sampling_rate == 1:
             return self.mechanism._ceiling(t, s, REMOVE)
         flat = super()._ceiling(t, s, direction)
-        if self.sampling_rate == 0 or not isinstance(self.mechanism, Gaussian):
+        if not self._falls:
             return flat
-        sigma = self.mechanism.noise_multiplier
-        if not sigma <= MOST_NOISE_WITH_CEILING:
-            return flat
-        return np.minimum(flat, sampled_gaussian_ceiling(sigma, self.sampling_rate, direction, t, s))
+        return np.minimum(flat, sampled_gaussian_ceiling(self._noise, self.sampling_rate, direction, t, s))
 
     @property
     def _has_cells(self) -> bool:

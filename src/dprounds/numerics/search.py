@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -135,33 +137,40 @@ def _vertex(x: Array, y: Array) -> float:
     return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
 
 
-def largest_integer(passes: Callable[[int], bool], *, guess: int, most: int) -> int | None:
-    """The largest n in [0, most] that passes, where all below one that passes do; None if 0 does not.
+def largest_integer(cost: Callable[[int], float], limit: float, *, guess: int, most: int) -> int | None:
+    """The largest n in [0, most] whose cost, growing with n, is within `limit`; None if that of 0 is not.
 
-    Gallops from `guess`, so a good guess costs two calls and a bad one twice the logarithm of its error. The n that is
-    returned has passed and n + 1 has not, unless n is `most`.
+    Takes secants of the logarithms, in which costs are nearly straight, from `guess`: a good one takes two calls. Steps
+    that only bracket the answer, or halve what brackets it, come between, so that a bad one takes a few dozen. The n
+    that is returned was within the limit and n + 1 was not, unless n is `most`.
     """
-    guess = min(max(guess, 0), most)
-    step = 1
-    if passes(guess):
-        low, high = guess, guess
-        while low == high:
-            high = min(low + step, most)
-            if high == low:
-                return low
-            if passes(high):
-                low = high
-            step *= 4
-    else:
-        low, high = guess, guess
-        while low == high:
-            if high == 0:
-                return None
-            low = max(high - step, 0)
-            if not passes(low):
-                high = low
-            step *= 4
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if passes(middle) else (low, middle)
-    return low
+    low, high = -1, most + 1  # within the limit and beyond it, as far as is known
+    last: tuple[int, float] | None = None
+    n, reach = min(max(guess, 0), most), 1
+    for turn in itertools.count():
+        value = cost(n)
+        low, high = (n, high) if value <= limit else (low, n)
+        if high - low <= 1:
+            return low if low >= 0 else None
+        following = _crossing((n, value), last, limit)
+        # the number within the limit next to the crossing, and if that is known, the one beyond it
+        wanted = low + 1 if following is None else max(math.floor(min(following, most)), low)
+        wanted = wanted + 1 if wanted == low else wanted
+        bracketed = low >= 0 and high <= most
+        if following is None or turn % 3 == 2 or not low < wanted < high:
+            reach *= 4
+            wanted = (low + high) // 2 if bracketed else low + reach if high > most else high - reach
+        last, n = (n, value), min(max(wanted, low + 1), high - 1)
+    raise AssertionError("unreachable")
+
+
+def _crossing(point: tuple[int, float], other: tuple[int, float] | None, limit: float) -> float | None:
+    """Where the line through two points, on logarithms, meets the limit; one alone is taken to grow like a root."""
+    n, value = point
+    if not (n > 0 and 0 < value < math.inf and limit > 0):
+        return None
+    slope = 0.5
+    if other is not None and other[0] > 0 and 0 < other[1] < math.inf and other[0] != n:
+        slope = math.log(value / other[1]) / math.log(n / other[0])
+    step = math.log(limit / value) / slope if slope > 0 else math.nan
+    return n * math.exp(step) if abs(step) < 10.0 else None
