@@ -26,24 +26,16 @@ from dprounds import (
     min_noise_multiplier,
     rdp_from_dp,
 )
-from dprounds.cli import main, options
+from dprounds.cli import options
+from dprounds.conversions import METHODS
 from dprounds.mechanisms.accounted import RUN_METHODS
+from dprounds.plots.style import ENDINGS
 from dprounds.questions import MECHANISMS
+from dprounds.questions.setting import NOISY_MECHANISMS
 
 SGD = "--noise-multiplier 1.1 --batch-size 256 --dataset-size 60000"
 STEP = PoissonSampled(Gaussian(1.1), 256 / 60_000)
 RUN = STEP * 14_062
-
-
-@pytest.fixture
-def dprounds(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(line: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = main(line.split())
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return run
 
 
 def column(out: str, name: str) -> dict[str, Any]:
@@ -199,6 +191,10 @@ def test_whatever_is_wrong_takes_one_line_on_stderr(dprounds: Any, line: str, tm
         ("rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --sampling-rate 256", 1),
         ("rounds --epsilon 1 --delta 1e-5", 2),
         ("rounds --epsilon abc", 2),
+        ("rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --method foo", 2),
+        ("rounds --epsilon 1 --delta 1e-5 --mechanism foo", 2),
+        ("rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --batch-size 100 --dataset-size 10", 2),
+        ("epsilon --delta 1e-5 --noise-multiplier 1 --sampling-rate 0.1 --epochs 1e-9", 2),
         ("--help", 0),
         ("rounds --help", 0),
         ("--version", 0),
@@ -223,8 +219,11 @@ def test_a_missing_flag_is_named_as_it_is_typed(dprounds: Any) -> None:
 
 def test_the_words_of_the_flags_are_those_of_the_library() -> None:
     assert options.METHODS == RUN_METHODS
+    assert tuple(METHODS) == options.CONVERSION_METHODS
+    assert options.NOISY_MECHANISMS == NOISY_MECHANISMS
     # a curve has lists, which a file holds and flags do not
-    assert set(options.MECHANISMS) == set(MECHANISMS) - {"rdp-curve"}
+    assert {*options.MECHANISMS, options.CURVE} == set(MECHANISMS)
+    assert {".png", ".svg", ".pdf"} == set(options.PICTURES) == set(ENDINGS)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +264,7 @@ def ask(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
         env={**os.environ, **environment},
+        encoding=environment.get("PYTHONIOENCODING", "utf-8"),
     )
 
 
@@ -315,7 +315,9 @@ def test_the_shell_completes_commands_methods_and_mechanisms() -> None:
     assert completions("dprounds ro") == ["rounds"]
     assert completions("dprounds rounds --noise-m") == ["--noise-multiplier"]
     assert completions("dprounds rounds --method op") == ["optimal"]
-    assert completions("dprounds rounds --mechanism la") == ["laplace"]
+    assert completions("dprounds rounds --mechanism z") == ["zcdp"]
+    assert completions("dprounds noise --mechanism z") == []
+    assert completions("dprounds convert --method ex") == []
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

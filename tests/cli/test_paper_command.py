@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,12 @@ def test_a_place_that_is_no_directory_gets_one_line(tmp_path: Path, capsys: pyte
     assert printed == ""
     assert complaint.count("\n") == 1
     assert "cannot be made a directory" in complaint
+
+
+def test_without_matplotlib_no_directory_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert main(["paper", "--out", str(tmp_path / "figures")]) == 1
+    assert "pip install 'dprounds[plots]'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from dprounds import (
     ZCDP,
     Gaussian,
     InfeasibleError,
+    Laplace,
     ParameterError,
     PoissonSampled,
     delta_from_rdp,
@@ -23,7 +25,8 @@ from dprounds import (
     rdp_from_dp,
 )
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.questions import QuestionError, Setting
+from dprounds.planning import Plan
+from dprounds.questions import QuestionError, Setting, ask
 
 DELTA = 1e-5
 SGD = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000)
@@ -148,8 +151,16 @@ def test_a_question_that_lacks_something_says_what() -> None:
         questions.epsilon(SGD, delta=DELTA, run=STEP * 2)
     with pytest.raises(QuestionError, match="Two of rdp, epsilon and delta"):
         questions.convert(order=8.0, rdp=0.5)
-    with pytest.raises(QuestionError, match="mechanism must be one of gaussian, laplace, discrete-gaussian here"):
-        questions.noise(Setting(mechanism="zcdp", rho=1.0, rounds=3), epsilon=1.0, delta=DELTA)
+    with pytest.raises(QuestionError, match="batch_size is missing"):
+        questions.rounds(Setting(noise_multiplier=1.0, dataset_size=60_000), epsilon=1.0, delta=DELTA)
+
+
+@pytest.mark.parametrize("words", [{"rho": 1.0}, {}, {"mechanism": "magic"}, {"mechanism": 3}])
+@pytest.mark.parametrize("ask", [questions.noise, questions.rate])
+def test_a_mechanism_without_noise_is_told_which_have_some(ask: Any, words: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"mechanism": "zcdp", "rounds": 3} | words
+    with pytest.raises(QuestionError, match="mechanism must be one of gaussian, laplace, discrete-gaussian here, got"):
+        ask(Setting(**given), epsilon=1.0, delta=DELTA)
 
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0, math.inf, "1", None])
@@ -158,3 +169,93 @@ def test_a_budget_that_is_none_is_refused(bad: float) -> None:
         questions.rounds(SGD, epsilon=bad, delta=DELTA)
     with pytest.raises(ParameterError, match="delta"):
         questions.rounds(SGD, epsilon=1.0, delta=bad)
+
+
+@pytest.mark.parametrize(
+    ("beyond", "end"), [(1.01, ", not one more."), (1.0, ", no more are proven."), (None, ", no more are proven.")]
+)
+def test_not_one_more_is_said_only_where_one_more_is_proven_to_exceed(
+    beyond: float | None, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask, "plan_rounds", lambda *step, **budget: Plan(9, 0.9, beyond))
+    found = questions.rounds(SGD, epsilon=1.0, delta=DELTA, method="exact")
+    assert found.sentence.endswith(end)
+    assert found.best.values.get("beyond") == beyond
+    monkeypatch.setattr(ask, "plan_rounds", lambda *step, **budget: Plan(0, 0.0, beyond))
+    found = questions.rounds(SGD, epsilon=1.0, delta=DELTA, method="exact")
+    fits = "fits" if beyond == 1.01 else "is proven to fit"
+    assert found.sentence == f"Not one round {fits} within ε = 1 at δ = 1e-05."
+
+
+def test_a_budget_inside_the_bracket_of_one_more_round_is_no_proof() -> None:
+    step = PoissonSampled(Gaussian(1.0), 0.01)
+    ten = (step * 10).guarantee(delta=DELTA, method="exact")
+    within = (ten.lower + ten.upper) / 2
+    assert ten.lower < within < ten.upper
+    found = questions.rounds(Setting(noise_multiplier=1.0, sampling_rate=0.01), epsilon=within, delta=DELTA)
+    assert found.best.values["rounds"] == 9
+    assert found.best.values["beyond"] == ten.lower
+    assert "(0.09 epochs) within" in found.sentence
+    assert "no more are proven;" in found.sentence
+    assert "beyond" not in found.answers[0].values
+
+
+def test_balles_bound_is_named_for_what_it_is_and_only_where_it_reads_differently() -> None:
+    found = questions.epsilon(TRAINED, delta=DELTA)
+    assert "; Rényi accountants (Balle's bound) report " in found.sentence
+    rho = Setting(mechanism="zcdp", rho=0.1, rounds=3)
+    rows = {row.method: row.values for row in questions.epsilon(rho, delta=DELTA).answers}
+    assert rows["balle"]["epsilon"] != rows["optimal"]["epsilon"]
+    assert questions.epsilon(rho, delta=DELTA).sentence.endswith(" by the optimal bound.")
+
+
+def test_an_infeasible_plan_quotes_the_tightest_method() -> None:
+    hopeless = Setting(mechanism="laplace", rounds=10**18)
+    errors = []
+    for method in ("moments", "optimal", "exact", None):
+        with pytest.raises(InfeasibleError, match="there epsilon is still") as caught:
+            questions.noise(hopeless, epsilon=1e-3, delta=1e-12, method=method)
+        errors.append(str(caught.value))
+    assert errors[3] == errors[2] != errors[0]
+
+
+SPENT = Laplace(0.1) * 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "setting", "what"),
+    [
+        (questions.noise, Setting(rounds=10), "noise_multiplier"),
+        (questions.rate, Setting(noise_multiplier=1.0, rounds=10), "sampling_rate"),
+        (questions.rate, Setting(noise_multiplier=1.0, rounds=10, dataset_size=100), "sampling_rate"),
+    ],
+)
+def test_what_was_spent_before_is_blamed_where_it_leaves_nothing(ask: Any, setting: Setting, what: str) -> None:
+    with pytest.raises(InfeasibleError) as caught:
+        ask(setting, epsilon=3.0, delta=DELTA, spent=SPENT)
+    assert str(caught.value) == (
+        f"No {what} meets epsilon=3 at delta=1e-05: what was spent before costs epsilon=10 by itself. "
+        "Raise epsilon or delta."
+    )
+    with pytest.raises(InfeasibleError, match="fewer rounds"):  # which is what would help here
+        ask(replace(setting, rounds=10**25), epsilon=3.0, delta=DELTA, spent=Laplace(1.0) * 1, method="balle")
+
+
+def test_rounds_beside_too_much_spent_say_so() -> None:
+    found = questions.rounds(Setting(noise_multiplier=1.0), epsilon=3.0, delta=DELTA, spent=SPENT)
+    assert found.sentence.startswith("Not one round ")
+    assert found.sentence.endswith(" within ε = 3 at δ = 1e-05: what was spent before costs ε = 10 by itself.")
+
+
+def test_repetitions_of_a_run_are_not_called_rounds() -> None:
+    step = Gaussian(20.0) * 2 + Gaussian(30.0)
+    found = questions.rounds(Setting(), epsilon=3.0, delta=DELTA, method="exact", run=step)
+    fit = max_rounds(step, epsilon=3.0, delta=DELTA)
+    assert found.sentence.startswith(f"You may make {fit} repetitions of the run (3 rounds each) within ε = 3 at")
+    assert found.to_dict()["answers"][0]["rounds"] == fit
+
+
+def test_json_may_be_asked_for_without_letters_that_a_terminal_lacks() -> None:
+    found = questions.epsilon(TRAINED, delta=DELTA)
+    assert found.to_json(ascii_only=True).isascii()
+    assert json.loads(found.to_json(ascii_only=True)) == json.loads(found.to_json())

@@ -51,6 +51,12 @@ def test_toml_and_json_describe_the_same_run(tmp_path: Path) -> None:
         ("date.toml", b"[[part]]\nnoise_multiplier = 1979-05-27\nrounds = 1", "part 1: noise_multiplier must be"),
         ("deep.toml", b"a = " + b"[" * 100_000, "not TOML"),
         ("digits.toml", b"[[part]]\nrounds = " + b"9" * 5000, "not TOML"),
+        ("rounds.toml", b"[[part]]\nnoise_multiplier = 1", "part 1: rounds are missing"),
+        (
+            "batch.toml",
+            b"[[part]]\nnoise_multiplier = 1\nrounds = 1\ndataset_size = 9",
+            "part 1: batch_size is missing",
+        ),
         ("large.toml", b"#" * (5 * 1024 * 1024), "larger than 4 MiB"),
     ],
 )
@@ -59,6 +65,7 @@ def test_a_bad_file_gets_one_sentence_that_names_it(tmp_path: Path, name: str, c
     path.write_bytes(content)
     with pytest.raises(ParameterError, match=says) as caught:
         run_from_file(path)
+    assert type(caught.value) is ParameterError  # not of a question, whose words may be flags
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
 

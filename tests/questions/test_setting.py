@@ -69,6 +69,10 @@ def test_whole_epochs_at_a_decimal_rate_lose_no_round_to_binary(epochs: int, ten
         ({"mechanism": "zcdp", "noise_multiplier": 1.0}, "noise_multiplier has no place here"),
         ({"noise_multiplier": 1.0, "batch_size": 10}, "dataset_size is missing"),
         ({"noise_multiplier": 1.0, "sampling_rate": 0.1, **MNIST}, "batch_size has no place here"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "dataset_size": 10}, "batch_size is missing"),
+        ({"noise_multiplier": 1.0, "epochs": 1, "dataset_size": 10}, "batch_size is missing"),
+        ({"noise_multiplier": 1.0, "rounds": 1, "batch_size": 10, "dataset_size": 9}, "at most the dataset_size 9"),
+        ({"noise_multiplier": 1.0, "epochs": 1e-9, **MNIST}, "at least one round"),
         ({"noise_multiplier": 1.0}, "rounds are missing"),
         ({"noise_multiplier": 1.0, "rounds": 1, "epochs": 1}, "epochs has no place here"),
         ({"noise_multiplier": 1.0, "epochs": 1}, "epochs need a sampling rate"),
@@ -87,10 +91,8 @@ def test_missing_and_conflicting_words_get_a_sentence(words: dict[str, object], 
         ({"noise_multiplier": 1.0, "rounds": 1.5}, "rounds must be an integer"),
         ({"noise_multiplier": 1.0, "rounds": -1}, "rounds must be an integer"),
         ({"noise_multiplier": 1.0, "rounds": 1, "batch_size": 0, "dataset_size": 9}, "batch_size must be an integer"),
-        ({"noise_multiplier": 1.0, "rounds": 1, "batch_size": 10, "dataset_size": 9}, "at most the dataset_size 9"),
         ({"noise_multiplier": 1.0, "rounds": 1, "sampling_rate": 256}, "a probability, not a batch size"),
         ({"noise_multiplier": 1.0, "epochs": math.nan, **MNIST}, r"epochs must be in \(0, inf\)"),
-        ({"noise_multiplier": 1.0, "epochs": 1e-9, **MNIST}, "at least one round"),
         ({"mechanism": "gausian", "rounds": 1}, "mechanism must be one of"),
         ({"mechanism": 3, "rounds": 1}, "mechanism must be one of"),
         ({"noise_multiplier": "1", "rounds": 1}, "noise_multiplier must be"),
@@ -108,3 +110,25 @@ def test_a_fraction_typed_as_a_rate_makes_the_rounds_of_its_batch(dataset: int, 
     by_rate = Setting(noise_multiplier=1.0, sampling_rate=1 / dataset, epochs=epochs)
     by_batch = Setting(noise_multiplier=1.0, batch_size=1, dataset_size=dataset, epochs=epochs)
     assert by_rate.total_rounds() == by_batch.total_rounds() == epochs * dataset
+
+
+def test_a_rate_beside_the_size_of_the_data_needs_no_batch() -> None:
+    assert Setting(sampling_rate=0.1, dataset_size=60_000).rate() == 0.1
+
+
+@pytest.mark.parametrize(
+    ("words", "rounds", "epochs"),
+    [
+        ({"sampling_rate": 0.01}, 9, 0.09),
+        ({"sampling_rate": 0.01}, 23_238, 232.38),
+        ({"sampling_rate": 0.1}, 3, 0.3),  # of which doubles make 0.30000000000000004
+        ({"sampling_rate": 1 / 3}, 3, 1.0),
+        (MNIST, 1875, 8.0),
+        ({"sampling_rate": 0.0}, 3, None),
+        ({}, 3, None),
+    ],
+)
+def test_rounds_make_the_epochs_that_one_counts_by_hand(
+    words: dict[str, float], rounds: int, epochs: float | None
+) -> None:
+    assert Setting(**words).epochs_of(rounds) == epochs  # type: ignore[arg-type]  # a mechanism is no number

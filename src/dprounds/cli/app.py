@@ -1,9 +1,8 @@
-"""The app: its commands, and how it ends. 0 answered, 1 refused by the library, 2 bad usage."""
+"""The app: its commands, and how it ends. 0 answered, 1 refused by the library, 2 bad usage, 130 interrupted."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -18,6 +17,7 @@ from dprounds.cli.noise import noise
 from dprounds.cli.paper import paper
 from dprounds.cli.rate import rate
 from dprounds.cli.rounds import rounds
+from dprounds.cli.sentences import ASKED_FOR, with_flags, without_python
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
 from dprounds.errors import PrivacyError
@@ -66,14 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except PrivacyError as error:
-        from dprounds.questions import QuestionError
-
-        asked_wrongly = isinstance(error, QuestionError)
-        return _refused(
-            _with_flags(str(error)) if asked_wrongly else str(error), BAD_USAGE if asked_wrongly else REFUSED
-        )
+        return _refused(*_refusal(error))
     except typer.TyperException as error:
-        return _refused(error.format_message(), error.exit_code)
+        return _refused(_usage(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _refused("Interrupted.", INTERRUPTED)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -96,12 +91,21 @@ def _refused(sentence: str, code: int) -> int:
     return code
 
 
-def _with_flags(sentence: str) -> str:
-    """A sentence about arguments as one about flags."""
-    from dataclasses import fields
+def _refusal(error: PrivacyError) -> tuple[str, int]:
+    """What the library refused, in the words of the command line, and the exit code."""
+    from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
+    from dprounds.questions import QuestionError
 
-    from dprounds.questions.setting import Setting
+    if isinstance(error, QuestionError):
+        return with_flags(str(error)), BAD_USAGE
+    if isinstance(error, (InfeasibleError, NumericalError, UnsupportedError)):
+        return without_python(str(error)), REFUSED
+    return str(error), REFUSED
 
-    names = {*(field.name for field in fields(Setting)), "epsilon", "delta", "order", "rdp"}
-    flag = re.compile(r"\b(" + "|".join(sorted(names, key=len, reverse=True)) + r")\b")
-    return flag.sub(lambda match: "--" + match[0].replace("_", "-"), sentence)
+
+def _usage(error: typer.TyperException) -> str:
+    """What is wrong with what was typed; a flag for what is asked for is no slip of the finger."""
+    flag, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if context is not None and flag in ASKED_FOR.get(context.info_name, ()):
+        return f"{flag} has no place here: it is what is asked for."
+    return error.format_message()

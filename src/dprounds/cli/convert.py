@@ -23,7 +23,7 @@ def convert(
     ] = None,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
-    method: o.Method = None,
+    method: o.ConversionMethod = None,
     json: o.Json = False,
     plot: o.Plot = None,
 ) -> None:

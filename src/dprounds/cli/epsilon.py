@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dprounds.cli import options as o
-from dprounds.cli.output import opened, show
+from dprounds.cli.output import drawable, opened, show
 from dprounds.cli.pictures import cost_so_far
 
 __all__ = ["epsilon"]
@@ -47,4 +47,4 @@ def epsilon(
     )
     whole = opened(run)
     found = questions.epsilon(setting, delta=delta, method=method, run=whole)
-    show(found, json=json, plot=plot, draw=lambda: cost_so_far(found, whole or setting.run()))
+    show(found, json=json, plot=plot, draw=lambda: cost_so_far(found, drawable(whole or setting.run())))

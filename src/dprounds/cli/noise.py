@@ -13,7 +13,7 @@ def noise(
     *,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
-    mechanism: o.Mechanism = "gaussian",
+    mechanism: o.NoisyMechanism = "gaussian",
     sampling_rate: o.SamplingRate = None,
     batch_size: o.BatchSize = None,
     dataset_size: o.DatasetSize = None,

@@ -5,6 +5,8 @@ Numbers are read here and judged by the library: click's own ranges let NaN thro
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ import typer
 
 __all__ = [
     "BatchSize",
+    "ConversionMethod",
     "DatasetSize",
     "Delta",
     "Epochs",
@@ -20,6 +23,7 @@ __all__ = [
     "Mechanism",
     "Method",
     "NoiseMultiplier",
+    "NoisyMechanism",
     "Plot",
     "Rho",
     "Rounds",
@@ -28,14 +32,17 @@ __all__ = [
     "SpentFile",
     "StepDelta",
     "StepEpsilon",
+    "check_matplotlib",
     "number",
 ]
 
 # Spelled out here so that --help need not load the library; a test holds them to the library's own.
-METHODS = ("moments", "balle", "closed-form", "optimal", "exact")
-MECHANISMS = (
-    *("gaussian", "laplace", "discrete-gaussian", "randomized-response", "pure-dp", "approximate-dp", "zcdp"),
-)
+CONVERSION_METHODS = ("moments", "balle", "closed-form", "optimal")
+METHODS = (*CONVERSION_METHODS, "exact")
+NOISY_MECHANISMS = ("gaussian", "laplace", "discrete-gaussian")
+MECHANISMS = (*NOISY_MECHANISMS, "randomized-response", "pure-dp", "approximate-dp", "zcdp")
+CURVE = "rdp-curve"  # of the library's mechanisms the one that no flags describe
+PICTURES = (".png", ".svg", ".pdf")
 # A longer number than this is no count of anything, and Python takes its time to read it.
 MOST_DIGITS = 400
 
@@ -55,8 +62,51 @@ def _plain(text: str) -> float:
     return int(text) if digits.isdecimal() and len(digits) <= MOST_DIGITS else float(text)
 
 
+def check_matplotlib() -> None:
+    """Raise if nothing can be drawn, before anything is computed."""
+    if find_spec("matplotlib") is None:
+        from dprounds.errors import UnsupportedError
+
+        raise UnsupportedError("Pictures need Matplotlib: pip install 'dprounds[plots]'.")
+
+
+def _picture(path: Path | None) -> Path | None:
+    """A file that a picture can be drawn to."""
+    if path is None:
+        return None
+    if path.suffix.lower() not in PICTURES:
+        raise typer.BadParameter(f"it must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}, got {str(path)!r}.")
+    if path.is_dir():
+        raise typer.BadParameter(f"{str(path)!r} is a directory: name a file.")
+    if not path.parent.is_dir():
+        raise typer.BadParameter(f"{str(path.parent)!r} is not a directory: make it first, or choose another file.")
+    check_matplotlib()
+    return path
+
+
 def _number(flag: str, help_text: str, panel: str) -> object:
     return typer.Option(flag, help=help_text, parser=number, metavar="NUMBER", rich_help_panel=panel)
+
+
+def _word(
+    flag: str, allowed: Sequence[str], help_text: str, panel: str, *, hints: Mapping[str, str] | None = None
+) -> object:
+    """An option that takes one of a few words; `hints` answer those who type certain others."""
+
+    def word(text: str) -> str:
+        if text not in allowed:
+            hint = (hints or {}).get(text, "")
+            raise typer.BadParameter(f"it must be one of {', '.join(allowed)}, got {text[:60]!r}.{hint}")
+        return text
+
+    return typer.Option(
+        flag,
+        help=f"{help_text} {', '.join(allowed)}.",
+        parser=word,
+        metavar="WORD",
+        autocompletion=lambda: list(allowed),
+        rich_help_panel=panel,
+    )
 
 
 BUDGET, ROUND, DATA, ANSWER = "Budget", "What a round releases", "Sampling and rounds", "Answer"
@@ -66,16 +116,23 @@ Delta = Annotated[float | None, _number("--delta", "Failure mass δ, between 0 a
 
 Mechanism = Annotated[
     str,
-    typer.Option(
+    _word(
+        "--mechanism", MECHANISMS, "One of", ROUND, hints={CURVE: " It is made of lists, which go into a file: --run."}
+    ),
+]
+NoisyMechanism = Annotated[
+    str,
+    _word(
         "--mechanism",
-        help=f"One of {', '.join(MECHANISMS)}.",
-        metavar="WORD",
-        autocompletion=lambda: list(MECHANISMS),
-        rich_help_panel=ROUND,
+        NOISY_MECHANISMS,
+        "One of",
+        ROUND,
+        hints=dict.fromkeys((*MECHANISMS, CURVE), " Only these have a noise multiplier."),
     ),
 ]
 NoiseMultiplier = Annotated[
-    float | None, _number("--noise-multiplier", "Noise over sensitivity, of gaussian and laplace noise.", ROUND)
+    float | None,
+    _number("--noise-multiplier", "Noise over sensitivity, of gaussian, laplace and discrete-gaussian noise.", ROUND),
 ]
 StepEpsilon = Annotated[
     float | None, _number("--step-epsilon", "ε of one randomized-response, pure-dp or approximate-dp round.", ROUND)
@@ -104,18 +161,16 @@ SpentFile = Annotated[
     ),
 ]
 
-Method = Annotated[
-    str | None,
-    typer.Option(
-        "--method",
-        help=f"Answer by one method only: {', '.join(METHODS)}.",
-        metavar="WORD",
-        autocompletion=lambda: list(METHODS),
-        rich_help_panel=ANSWER,
-    ),
-]
+Method = Annotated[str | None, _word("--method", METHODS, "Answer by one method only:", ANSWER)]
+ConversionMethod = Annotated[str | None, _word("--method", CONVERSION_METHODS, "Answer by one method only:", ANSWER)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=ANSWER)]
 Plot = Annotated[
     Path | None,
-    typer.Option("--plot", help="Draw the answer: .png, .svg or .pdf.", metavar="FILE", rich_help_panel=ANSWER),
+    typer.Option(
+        "--plot",
+        help="Draw the answer: .png, .svg or .pdf.",
+        metavar="FILE",
+        callback=_picture,
+        rich_help_panel=ANSWER,
+    ),
 ]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from dprounds.cli.sentences import without_python
+from dprounds.errors import ParameterError, PrivacyError, UnsupportedError
 
 if TYPE_CHECKING:  # the library loads when a question is asked, not for --help
     from matplotlib.figure import Figure
@@ -15,7 +20,7 @@ if TYPE_CHECKING:  # the library loads when a question is asked, not for --help
     from dprounds.questions import Answer, Answers
     from dprounds.questions.wording import Quantity
 
-__all__ = ["opened", "show", "table"]
+__all__ = ["drawable", "opened", "show", "table"]
 
 # What the columns beside the answer are called for people, and whether a reader wants them rounded up.
 BESIDE = {"epochs": ("epochs", False), "batch_size": ("batch size", False), "order": ("order", True)}
@@ -24,6 +29,11 @@ SPENT = {"epsilon": ("ε spent", True)}
 LEAST_PERCENT = 0.05
 # And below this it is the rounding of two searches.
 NO_PERCENT = 1e-9
+# Outside of these a factor says more than percents: less than a thousandth would read as a loss of everything.
+LARGE_FACTOR, SMALL_FACTOR = Decimal(100), Decimal("0.001")
+MOST_PLAIN_FACTOR = Decimal(10**6)
+# Beyond this, doubles no longer count one by one.
+MOST_DRAWN_ROUNDS = 2**53
 # The questions whose answer is a plan, of which one wants to know what it spends.
 PLANS = ("rounds", "noise", "rate")
 
@@ -35,15 +45,38 @@ def opened(path: Path | None) -> Run | None:
     return None if path is None else run_from_file(path)
 
 
-def show(found: Answers, *, json: bool, plot: Path | None, draw: Callable[[], Figure]) -> None:
-    """Print the answers, and draw them if asked to."""
-    if plot is not None:
-        from dprounds.plots import save
+def drawable(run: Run) -> Run:
+    """`run`, if its rounds can be told apart on an axis."""
+    if len(run.parts) == 1 and run.rounds > MOST_DRAWN_ROUNDS:
+        raise UnsupportedError(f"{run.rounds:.0e} rounds are more than the 2^53 that doubles count one by one.")
+    return run
 
-        save(draw(), plot)
+
+def show(found: Answers, *, json: bool, plot: Path | None, draw: Callable[[], Figure]) -> None:
+    """Print the answers, then draw them if asked to: a picture that fails takes no answer with it."""
     if json:
-        print(found.to_json())
+        print(found.to_json(ascii_only=not _encodes(found.to_json())))
+    else:
+        _print(found)
+    if plot is None:
         return
+    if sys.stdout is not None:
+        sys.stdout.flush()  # before the picture's trouble, if it has any
+    _drawn(draw, plot)
+    if not json:
+        print(f"Drawn to {plot}.")
+
+
+def _encodes(text: str) -> bool:
+    """Whether the output has letters for this; a code that takes the place of one need not be JSON's."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _print(found: Answers) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -51,11 +84,23 @@ def show(found: Answers, *, json: bool, plot: Path | None, draw: Callable[[], Fi
     console.print(table(found))
     for row in found.answers:
         if row.error is not None:
-            console.print(f"{row.method}: {row.error}", style="yellow", markup=False)
+            why = without_python(row.error).removesuffix(" Use --method optimal.")  # which the table has already
+            console.print(f"{row.method}: {why}", style="yellow", markup=False)
     console.print()
     console.print(found.sentence, style="bold", markup=False)
-    if plot is not None:
-        console.print(f"Drawn to {plot}.", markup=False)
+
+
+def _drawn(draw: Callable[[], Figure], path: Path) -> None:
+    from dprounds.plots import save
+
+    try:
+        figure = draw()
+    except PrivacyError as error:
+        raise UnsupportedError(f"The picture cannot be drawn: {error}") from None
+    try:
+        save(figure, path)
+    except ParameterError as error:
+        raise ParameterError(f"{path} cannot be written: {str(error).rpartition(': ')[2]}") from None
 
 
 def table(found: Answers) -> Table:
@@ -66,6 +111,7 @@ def table(found: Answers) -> Table:
     quantity = found.quantity
     beside = BESIDE | (SPENT if found.question in PLANS else {})
     columns = [name for name in beside if any(row.values.get(name) is not None for row in found.answers)]
+    bases = {row.method: row for row in found.answers}
     compared = [
         base for base in ("moments", "balle") if any(f"change_from_{base}" in row.values for row in found.answers)
     ]
@@ -78,7 +124,7 @@ def table(found: Answers) -> Table:
         drawn.add_column(beside[name][0], justify="right")
     for row in found.answers:
         cells = [row.method, "-" if row.error is not None else quantity.text(row.values[quantity.name] or 0)]
-        cells += [_gain(row, base, quantity) for base in compared]
+        cells += [_gain(row, bases[base], quantity) for base in compared]
         cells += [_cell(row, name, up=beside[name][1]) for name in columns]
         drawn.add_row(*cells, style="bold" if row is found.best else None)
     return drawn
@@ -88,23 +134,41 @@ def _cell(row: Answer, name: str, *, up: bool) -> str:
     from dprounds.questions.wording import rounded
 
     value = row.values.get(name)
-    return "" if value is None else rounded(value, up=up)
+    if value is None:
+        return ""
+    if name == "order" and 1.0 < value < 2.0:  # what counts of an order near one is how far above it is
+        above = -math.floor(math.log10(value - 1.0))
+        return rounded(value, up=up, digits=max(5, above + 3))
+    return rounded(value, up=up)
 
 
-def _gain(row: Answer, base: str, quantity: Quantity) -> str:
-    """The change from another method: a count's in full, and in percent."""
-    change = row.values.get(f"change_from_{base}")
-    ours = row.values.get(quantity.name)
-    if change is None or ours is None:
+def _gain(row: Answer, base: Answer, quantity: Quantity) -> str:
+    """The change from another method: a count's in full, and in percent, or as a factor where it is large."""
+    change = row.values.get(f"change_from_{base.method}")
+    ours, theirs = row.values.get(quantity.name), base.values.get(quantity.name)
+    if change is None or ours is None or theirs is None:
         return ""
     if change == 0:
         return "same"
-    theirs = ours - change
-    if not theirs or math.isinf(change):
+    if not theirs:
         return f"{change:+,g}"
-    percent = 100.0 * change / theirs
+    share = _share(Decimal(ours) / Decimal(theirs), whole=isinstance(change, int))
+    return f"{change:+,} ({share})" if isinstance(change, int) and share != "same" else share
+
+
+def _share(ratio: Decimal, *, whole: bool) -> str:
+    """A ratio in percent more or less, as a factor where percents say little. It may be beyond the doubles."""
+    percent = 100 * (ratio - 1)
     if abs(percent) < NO_PERCENT:
         return "same"
-    if isinstance(change, int):
-        return f"{change:+,} ({percent:+.0f} %)"
-    return f"{percent:+.1f} %" if abs(percent) >= LEAST_PERCENT else f"{percent:+.0e} %"
+    if ratio >= LARGE_FACTOR:
+        return f"× {_factor(ratio)}"
+    if 0 < ratio <= SMALL_FACTOR:
+        return f"÷ {_factor(1 / ratio)}"
+    if abs(percent) < LEAST_PERCENT:
+        return f"{percent:+.0e} %"
+    return f"{percent:+.0f} %" if whole and abs(percent) >= 1 and ratio > 1 / LARGE_FACTOR else f"{percent:+.1f} %"
+
+
+def _factor(factor: Decimal) -> str:
+    return f"{factor:,.0f}" if factor < MOST_PLAIN_FACTOR else f"{factor:.1e}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dprounds.cli.options import check_matplotlib
+
 if TYPE_CHECKING:  # the library and Matplotlib load when the command runs
     from matplotlib.figure import Figure
 
@@ -31,6 +33,7 @@ def paper(
 
     Example: dprounds paper --out figures/
     """
+    check_matplotlib()  # before a directory is made that would stay empty
     from rich.console import Console
 
     from dprounds import paper as recomputed

@@ -13,7 +13,7 @@ def rate(
     *,
     epsilon: o.Epsilon = None,
     delta: o.Delta = None,
-    mechanism: o.Mechanism = "gaussian",
+    mechanism: o.NoisyMechanism = "gaussian",
     noise_multiplier: o.NoiseMultiplier = None,
     dataset_size: o.DatasetSize = None,
     rounds: o.Rounds = None,

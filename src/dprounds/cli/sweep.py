@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 __all__ = ["sweep"]
 
-INTERRUPTED = 130
+# As shells count: 128 and the signal's number.
+INTERRUPTED, TERMINATED = 130, 143
 
 
 def sweep(
@@ -44,12 +48,34 @@ def sweep(
 
     asked = grid_from_file(grid)
     try:
-        with _bar(len(asked)) as progress:
+        with _terminable(), _bar(len(asked)) as progress:
             done = run_sweep(asked, out, workers=workers, scheduler=scheduler, restart=restart, progress=progress)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         print("stopped; run the same command to go on", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(TERMINATED if isinstance(end, _Terminated) else INTERRUPTED) from None
     print(done.sentence)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which ends a sweep as Ctrl-C does: its workers first, so that they leave nothing behind."""
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM end what runs meanwhile in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread has signals
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -63,9 +63,9 @@ class Answers:
         rows = [row.to_dict() for row in self.answers]
         return {"question": self.question, "inputs": inputs, "answers": rows, "sentence": self.sentence}
 
-    def to_json(self) -> str:
+    def to_json(self, *, ascii_only: bool = False) -> str:
         """The whole as JSON text; every number reads back as the same double."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def tightest(rows: Sequence[Answer]) -> Answer:

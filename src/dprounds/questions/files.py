@@ -40,8 +40,8 @@ def run_from_file(path: Path) -> Run:
         if path.suffix == ".json":
             return Accountant.from_json(text).run
         return run_from_toml(text)
-    except ParameterError as error:
-        raise type(error)(f"{path}: {error}") from None
+    except ParameterError as error:  # whatever kind: it is the file's words that are wrong, not those of a question
+        raise ParameterError(f"{path}: {error}") from None
 
 
 def run_from_toml(text: str) -> Run:

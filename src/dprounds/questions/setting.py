@@ -73,7 +73,7 @@ class Setting:
     sampling_rate
         Poisson inclusion probability, in [0, 1]; or else
     batch_size, dataset_size
-        whose ratio it is.
+        whose ratio it is. Without any of them a round sees every record.
     rounds
         Releases composed; or else
     epochs
@@ -129,12 +129,17 @@ class Setting:
             self.refuse("batch_size", because="the sampling_rate is given already")
             return _as_written(_validate.real("sampling_rate", self.sampling_rate, _validate.SAMPLING_RATE))
         if self.batch_size is None:
+            if dataset is not None:  # a full batch, which nobody meant who names the size of the data
+                raise QuestionError(
+                    "batch_size is missing: the sampling rate is batch_size / dataset_size. "
+                    "Leave out dataset_size if every round sees every record."
+                )
             return None
         batch = _validate.count("batch_size", self.batch_size, least=1)
         if dataset is None:
             raise QuestionError("dataset_size is missing: the sampling rate is batch_size / dataset_size.")
         if batch > dataset:
-            raise ParameterError(f"batch_size must be at most the dataset_size {dataset}, got {batch}.")
+            raise QuestionError(f"batch_size must be at most the dataset_size {dataset}, got {batch}.")
         return Fraction(batch, dataset)
 
     def step(self) -> Mechanism:
@@ -156,8 +161,17 @@ class Setting:
             raise QuestionError("epochs need a sampling rate: give batch_size and dataset_size, or sampling_rate.")
         rounds = _whole(epochs / rate)
         if rounds < 1:
-            raise ParameterError(f"epochs must make at least one round, got {self.epochs:g} at rate {float(rate):g}.")
+            raise QuestionError(f"epochs must make at least one round, got {self.epochs:g} at rate {float(rate):g}.")
         return rounds
+
+    def epochs_of(self, rounds: int) -> float | None:
+        """The expected number of times that so many rounds sample each record, or None if they do not sample."""
+        rate = self.exact_rate()
+        if not rate:
+            return None
+        epochs = rounds * rate
+        nearest = round(epochs)
+        return float(nearest) if abs(epochs - nearest) <= QUOTIENT_ERROR * epochs else float(epochs)
 
     def run(self) -> Run:
         """All rounds."""

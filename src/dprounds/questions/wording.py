@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-__all__ = ["DELTA", "EPSILON", "NOISE", "RATE", "RDP", "ROUNDS", "Quantity", "plain", "rounded"]
+__all__ = ["DELTA", "EPSILON", "NOISE", "RATE", "RDP", "REPETITIONS", "ROUNDS", "Quantity", "plain", "rounded"]
+
+# From here on a number that is not a count is written as a power of ten.
+LARGE = 9
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class Quantity:
 
 
 ROUNDS = Quantity("rounds", "rounds", more_is_better=True)
+REPETITIONS = Quantity("rounds", "repetitions", more_is_better=True)
 EPSILON = Quantity("epsilon", "ε", more_is_better=False)
 DELTA = Quantity("delta", "δ", more_is_better=False)
 NOISE = Quantity("noise_multiplier", "noise multiplier", more_is_better=False)
@@ -31,22 +35,29 @@ RDP = Quantity("rdp", "rdp", more_is_better=True)
 
 
 def rounded(value: float, *, up: bool, digits: int = 5) -> str:
-    """`value` to so many digits, never below it, or if not `up` never above it; a count in full.
+    """`value` to so many digits, never below it, or if not `up` never above it; what is whole in full.
+
+    A double stands for the shortest decimal that reads back as it, so 0.022 is printed as such.
 
     Examples
     --------
     >>> rounded(2.381601, up=True), rounded(2.381601, up=False), rounded(14062, up=True), rounded(1.23e-7, up=True)
-    ('2.3817', '2.3816', '14,062', '1.2301e-07')
+    ('2.3817', '2.3816', '14,062', '1.23e-07')
+    >>> rounded(2030875.2, up=False), rounded(0.022, up=False)
+    ('2,030,875', '0.022')
     """
     if isinstance(value, int):
         return f"{value:,}"
     if value == 0 or math.isinf(value):
         return f"{value:g}"
-    exact = Decimal(value)
+    exact = Decimal(repr(float(value)))
+    side = ROUND_CEILING if up else ROUND_FLOOR
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
-    near = exact.quantize(last, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    if -4 <= near.adjusted() < 9:
-        text = f"{near:f}"
+    near = exact.quantize(last, rounding=side)
+    if -4 <= near.adjusted() < LARGE:
+        if last > 1:  # zeros in place of known digits would look exact
+            near = exact.quantize(Decimal(1), rounding=side)
+        text = f"{near:,f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     mantissa, exponent = f"{near:.{digits - 1}e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent):+03d}"

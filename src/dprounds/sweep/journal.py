@@ -56,6 +56,8 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None and not self.rows:  # nothing is kept, so nothing is left behind
+            self.discard()
         self.file.close()
 
     def start(self) -> None:

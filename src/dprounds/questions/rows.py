@@ -1,0 +1,92 @@
+"""What the questions share: a row for each method, and the ends of sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from dprounds import _validate
+from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
+from dprounds.mechanisms import Run
+from dprounds.questions.answers import Answer, Answers
+from dprounds.questions.setting import QuestionError
+from dprounds.questions.wording import Quantity, plain
+
+__all__ = ["Values", "answers_of", "beside_balle", "by_bound", "chosen", "counted", "needed", "rows_by"]
+
+Values = dict[str, float | int | None]
+
+
+def needed(name: str, value: float | None, interval: _validate.Interval) -> float:
+    """`value`, if it is there and inside."""
+    if value is None:
+        raise QuestionError(f"{name} is missing: it must be in {interval.text}.")
+    return _validate.real(name, value, interval)
+
+
+def chosen(method: str | None, allowed: Sequence[str]) -> tuple[str, ...]:
+    """The one method that was named, or all."""
+    return tuple(allowed) if method is None else (_validate.choice("method", method, allowed),)
+
+
+def rows_by(methods: Sequence[str], ask: Callable[[str], Values], quantity: Quantity) -> tuple[Answer, ...]:
+    """A row for each method; raises the tightest method's error if none has an answer."""
+    found: dict[str, Values] = {}
+    errors: dict[str, UnsupportedError | NumericalError | InfeasibleError] = {}
+    for method in methods:
+        try:
+            found[method] = ask(method)
+        except (UnsupportedError, NumericalError, InfeasibleError) as error:
+            errors[method] = error
+    if not found:  # that it cannot be done says more than that one method could not tell
+        infeasible = [error for error in errors.values() if isinstance(error, InfeasibleError)]
+        raise infeasible[-1] if infeasible else errors[methods[-1]]
+    for method, values in found.items():
+        for base in ("moments", "balle"):
+            if base in found and base != method:
+                values[f"change_from_{base}"] = _change(values[quantity.name], found[base][quantity.name])
+    return tuple(
+        Answer(method=method, values=found[method])
+        if method in found
+        else Answer(method=method, error=str(errors[method]))
+        for method in methods
+    )
+
+
+def _change(ours: float | int | None, theirs: float | int | None) -> float | int | None:
+    """The difference, None where one is infinite or missing."""
+    if ours is None or theirs is None or math.isinf(ours) or math.isinf(theirs):
+        return None
+    return ours - theirs
+
+
+def by_bound(best: Answer) -> str:
+    """Which bound was gone by, where it was not the truth."""
+    return "" if best.method == "exact" else f" by the {best.method} bound"
+
+
+def beside_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, clause: str) -> str:
+    """What Balle's bound, by which Rényi accountants convert, says instead; a full stop if that reads the same."""
+    theirs = next((row.values.get(quantity.name) for row in rows if row.method == "balle" and row is not best), None)
+    if theirs is None or quantity.text(theirs) == quantity.text(best.values[quantity.name] or 0):
+        return "."
+    return f"; {clause.format(quantity.text(theirs))}."
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of it."""
+    return f"{plain(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def answers_of(
+    question: str,
+    inputs: dict[str, object],
+    quantity: Quantity,
+    rows: tuple[Answer, ...],
+    sentence: str,
+    spent: Run | None = None,
+) -> Answers:
+    """The rows and the sentence, with what was asked."""
+    if spent is not None:
+        inputs = {**inputs, "spent": repr(spent)}
+    return Answers(question=question, inputs=inputs, quantity=quantity, answers=rows, sentence=sentence)
