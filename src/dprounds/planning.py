@@ -133,8 +133,9 @@ def plan_rounds(
             f"epsilon={epsilon:g} at delta={delta:g}. Ask for a smaller epsilon or "
             "delta, or for a step that releases something."
         )
-    best = answer or 0
-    return Plan(best, found[best].epsilon, found[best + 1].lower if best + 1 in found else None)
+    if answer is None:  # not even no round fits beside what is spent
+        return Plan(0, found[0].epsilon, found[0].lower)
+    return Plan(answer, found[answer].epsilon, found[answer + 1].lower)
 
 
 def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:
@@ -209,7 +210,8 @@ def plan_noise_multiplier(
     if found is None:
         raise InfeasibleError(
             f"No noise_multiplier up to {high:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
-            f"{search.cost(high):.6g}. Raise epsilon or delta, or plan fewer rounds."
+            f"{search.cost(high):.6g}. Raise epsilon or delta, plan fewer rounds, or leave out what costs that much by "
+            "itself."
         )
     if found == low:
         raise InfeasibleError(
@@ -272,7 +274,8 @@ def plan_sampling_rate(
     if found is None:
         raise InfeasibleError(
             f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
-            f"still {search.cost(1.0 / LEAST_RATE):.6g}. Raise epsilon or delta, add noise, or plan fewer rounds."
+            f"still {search.cost(1.0 / LEAST_RATE):.6g}. Raise epsilon or delta, add noise, plan fewer rounds, or "
+            "leave out what costs that much by itself."
         )
     return Plan(1.0 / found, search.cost(found))
 

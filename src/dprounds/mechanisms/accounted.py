@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array
+from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array, show
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, crude_delta, delta_brackets, worst
@@ -175,7 +175,7 @@ class Accounted(Release):
                 raise
             deltas = self._lattice_profile(flat)
         if not (deltas >= 0).all():  # also where one is not a number
-            raise NumericalError(f"The profile of {self!r:.60} is outside what doubles resolve.")
+            raise NumericalError(f"The profile of {show(self)} is outside what doubles resolve.")
         return deltas
 
     def trade_off(self, false_positive_rates: ArrayLike) -> float | Array:
@@ -211,7 +211,7 @@ class Accounted(Release):
         by = choice("method", method, RUN_METHODS)
         if by == "exact" and not self.has_moment_function:
             raise UnsupportedError(
-                f"No exact accounting of {self!r:.60}: a part of it bounds real Rényi orders only. "
+                f"No exact accounting of {show(self)}: a part of it bounds real Rényi orders only. "
                 "Use method='optimal'."
             )
         return by
@@ -274,7 +274,7 @@ class Accounted(Release):
                         other = by_lattice()
                         found = Bracket(max(found.lower, other.lower), min(found.upper, other.upper))
         if not 0 <= found.lower <= found.upper:  # also where one is not a number
-            raise NumericalError(f"The loss of {self!r:.60} is outside what doubles resolve.")
+            raise NumericalError(f"The loss of {show(self)} is outside what doubles resolve.")
         return found
 
     def _lattice_delta(self, epsilon: float) -> Bracket:

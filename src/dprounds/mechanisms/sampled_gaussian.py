@@ -287,13 +287,14 @@ def _normal_cells(z: Array, rounded_at: Array) -> tuple[Array, Array]:
     """Standard normal masses between increasing z, each known to three units of `rounded_at`, and their errors."""
     z = np.concatenate([[-np.inf], z, [np.inf]])
     rounded_at = np.concatenate([[0.0], np.where(np.isfinite(rounded_at), rounded_at, 0.0), [0.0]])
-    low, high = ndtr(z), ndtr(-z)
+    tail = ndtr(-np.abs(z))
+    low = np.where(z > 0, 1.0 - tail, tail)  # above zero this is wanted at the end of one cell, that across zero
     right = z[:-1] > 0
-    masses = np.where(right, high[:-1] - high[1:], low[1:] - low[:-1])
+    masses = np.where(right, tail[:-1] - tail[1:], low[1:] - low[:-1])
     # An error d of z moves a tail by at most (|z| + 1) d of itself, since the density is at most |z| + 1 times the
     # tail beyond; `ndtr` itself is good to a few units times 1 + z^2 (tests/accounting/test_lattice.py measures it).
     with np.errstate(invalid="ignore"):
         size = np.where(np.isfinite(z), np.abs(z), 0.0)
     moved = UNIT_ROUNDOFF * (3.0 * (size + 1.0) * rounded_at + 8.0 * (1.0 + size * size) + 2.0)
-    tails = np.where(np.append(right, False), high, low), np.where(np.append(False, right), high, low)
+    tails = np.where(np.append(right, False), tail, low), np.where(np.append(False, right), tail, low)
     return masses, moved[:-1] * tails[0][:-1] + moved[1:] * tails[1][1:]

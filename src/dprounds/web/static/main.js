@@ -60,7 +60,6 @@ function moved(event) {
   clearTimeout(moving);
   moving = setTimeout(settled, PAUSE);
   lanes.quick.run(quickly);
-  if (state.question === "rounds" || state.question === "epsilon") wantCurve(words(state));
 }
 
 function settled() {
@@ -149,11 +148,10 @@ function show(found, mine, full) {
     at("spoken").textContent = found.sentence;
     table(found, wanted);
   }
-  if (mine.move === move) {
-    // where every move makes another curve, drawing it would slow down the answers
-    if (!moving || state.question === "rounds" || state.question === "epsilon") wantCurve(wordsOfRun(mine.state, row, found.inputs));
-    wantAttack();
-  }
+  // the curve follows the answer, not to slow it down; where every move makes a curve of another step, the hand rests first
+  const followed = found.question === "rounds" || found.question === "epsilon";
+  if (followed || (mine.move === move && !moving)) wantCurve(wordsOfRun(mine.state, row, found.inputs));
+  wantAttack();
   draw();
   if (first) performance.measure("answer", { start: mine.movedAt, detail: { question: found.question, method: row.method } });
 }
@@ -309,7 +307,8 @@ function change(difference, base) {
   const value = number(difference);
   if (value === undefined || value === null || !Number.isFinite(value)) return "";
   if (value === 0 || Math.abs(value) < 1e-5 * base) return "same"; // searches stop within a millionth
-  const share = base ? ` (${value > 0 ? "+" : "−"}${Math.abs((100 * value) / base).toPrecision(3)} %)` : "";
+  const factor = base ? (base + value) / base : 1;
+  const share = !base ? "" : factor > 0 && factor < 0.001 ? ` (÷ ${(1 / factor).toPrecision(2)})` : ` (${value > 0 ? "+" : "−"}${Math.abs((100 * value) / base).toPrecision(3)} %)`;
   const size = Number.isInteger(value) ? Math.abs(value).toLocaleString("en") : Number(Math.abs(value).toPrecision(3)).toString();
   return `${value > 0 ? "+" : "−"}${size}${share}`;
 }
@@ -324,6 +323,8 @@ function digits(given, up = true, count = 5) {
   if (value === undefined || value === null) return "";
   if (!Number.isFinite(value)) return "∞";
   if (Number.isInteger(value)) return value < 1e15 ? value.toLocaleString("en") : value.toExponential(4);
+  // no zeros in place of digits: they would look exact
+  if (Math.abs(value) >= 10 ** (count - 1) && Math.abs(value) < 1e9) return (up ? Math.ceil(value) : Math.floor(value)).toLocaleString("en");
   let near = Number(value.toPrecision(count));
   const last = 10 ** (Math.floor(Math.log10(Math.abs(value))) - count + 1);
   if (up && near < value) near += last;
