@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import re
+import threading
 from dataclasses import fields
 from typing import Any
 
@@ -14,17 +17,22 @@ from dprounds.mechanisms.base import Mechanism, Release
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import checked_release, max_rounds
 
-__all__ = ["Accountant"]
+__all__ = ["Accountant", "checked_accountant"]
 
 FORMAT = "dprounds.accountant"
 VERSION = 1
+# An accountant, the process that recorded, and how often it had: see `Accountant.stamp`.
+STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}-[0-9]{1,20}")
 
 
 class Accountant:
     """The releases made so far, and what they cost.
 
     Tied to no training library: call `record` once a step. Equal steps merge, so a record costs microseconds and a
-    million of them no more memory than one.
+    million of them no more memory than one. Threads may share one.
+
+    A copy, and what pickle brings to another process, is an accountant of its own: what it records the original never
+    learns. So the training loops here refuse it; what is to be moved goes by `to_json` and `from_json`.
 
     Examples
     --------
@@ -42,19 +50,71 @@ class Accountant:
 
     def __init__(self) -> None:
         self._rounds: dict[Mechanism, int] = {}
+        self._made_here()
+
+    def _made_here(self) -> None:
+        """Begin an accountant that no other one is, whatever it holds already."""
+        self._lock = threading.RLock()  # a handler of signals may read what this thread is about to change
+        self._identity = os.urandom(16).hex()
+        self._changes = 0
+        self._given_stamp: tuple[int, str] | None = None  # and after how many changes it holds
+        self._process: int | None = os.getpid()
 
     def record(self, step: Release, *, rounds: int = 1) -> None:
         """Add `rounds` rounds of `step` to the total."""
         if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism):  # the usual call, kept short
-            self._rounds[step] = self._rounds.get(step, 0) + 1
+            with self._lock:
+                self._changes += 1
+                self._rounds[step] = self._rounds.get(step, 0) + 1
             return
-        # the sum is checked before anything is changed
-        self._rounds = dict((self.run + checked_release("step", step) * rounds).parts)
+        added = checked_release("step", step) * rounds
+        with self._lock:
+            # the sum is checked before anything is changed
+            self._rounds, self._changes = dict((self.run + added).parts), self._changes + 1
 
     @property
     def run(self) -> Run:
         """All that was recorded, as one run."""
-        return Run(tuple(self._rounds.items()))
+        with self._lock:
+            return Run(tuple(self._rounds.items()))
+
+    @property
+    def stamp(self) -> str:
+        """A name that no other total has: who shows the same one has the same releases, not only as many.
+
+        It changes whenever something is recorded. A copy, and what `from_json` restores, keep it until they record.
+        """
+        given = self._given_stamp
+        if given is not None and given[0] == self._changes:
+            return given[1]
+        # with the process, since a fork has two accountants of one identity
+        return f"{self._identity}-{os.getpid()}-{self._changes}"
+
+    def _record_if(self, step: Mechanism, stamp: str) -> str | None:
+        """The stamp after one more round of `step`; None, and nothing recorded, if anything was since `stamp`."""
+        with self._lock:
+            if self.stamp != stamp:
+                return None
+            self.record(step)
+            return self.stamp
+
+    def _replace_if(self, other: Accountant, stamp: str) -> bool:
+        """Whether this is now what `other` is, of which it held a part; not if anything was recorded since `stamp`."""
+        with self._lock:
+            if self.stamp != stamp:
+                return False
+            self._rounds, self._changes = dict(other.run.parts), self._changes + 1
+            self._given_stamp = self._changes, other.stamp
+            return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {**self.__dict__, "_lock": None, "_rounds": dict(self._rounds), "_given_stamp": (0, self.stamp)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._made_here()
+        made = {name: self.__dict__[name] for name in ("_lock", "_identity", "_changes")}
+        self.__dict__.update({**state, **made, "_process": None})
 
     def __eq__(self, other: object) -> bool:
         return self.run == other.run if isinstance(other, Accountant) else NotImplemented
@@ -86,9 +146,16 @@ class Accountant:
         return (self.run + checked_release("step", step)).epsilon(delta=delta, method=method) > budget
 
     def to_json(self) -> str:
-        """The total as JSON that `from_json` restores exactly."""
-        parts = [{"mechanism": _describe(mechanism), "rounds": rounds} for mechanism, rounds in self._rounds.items()]
-        return json.dumps({"format": FORMAT, "version": VERSION, "parts": parts}, allow_nan=False)
+        """The total as JSON that `from_json` restores exactly.
+
+        Guarantee
+        ---------
+        Raises `ParameterError` for a mechanism of your own, of which JSON could keep the name and not what it does.
+        """
+        with self._lock:
+            run, stamp = self.run, self.stamp
+        parts = [{"mechanism": _describe(mechanism), "rounds": rounds} for mechanism, rounds in run.parts]
+        return json.dumps({"format": FORMAT, "version": VERSION, "parts": parts, "stamp": stamp}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Accountant:
@@ -102,7 +169,7 @@ class Accountant:
             data = json.loads(text, object_pairs_hook=_without_repeats)
         except (TypeError, ValueError, RecursionError):
             raise ParameterError("The accountant's JSON cannot be read: it is not JSON, or it was cut short.") from None
-        data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON")
+        data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON", optional=frozenset({"stamp"}))
         if data["format"] != FORMAT:
             raise ParameterError(f"The accountant's JSON must have format '{FORMAT}', got {data['format']!r:.60}.")
         if type(data["version"]) is not int or data["version"] != VERSION:
@@ -112,6 +179,9 @@ class Accountant:
             )
         if not isinstance(data["parts"], list):
             raise ParameterError(f"The accountant's JSON must list its parts, got {data['parts']!r:.60}.")
+        stamp = data.get("stamp")
+        if "stamp" in data and not (isinstance(stamp, str) and STAMP.fullmatch(stamp)):
+            raise ParameterError(f"The accountant's JSON must have a stamp as it was written, got {stamp!r:.60}.")
         accountant = cls()
         for part in data["parts"]:
             entry = _keys(part, {"mechanism", "rounds"}, "a part of the accountant's JSON")
@@ -121,12 +191,31 @@ class Accountant:
                 accountant.record(_rebuild(entry["mechanism"]), rounds=entry["rounds"])
             except UnsupportedError as error:
                 raise ParameterError(f"The accountant's JSON holds what is not supported: {error}") from None
+        if stamp is not None:
+            accountant._given_stamp = accountant._changes, stamp
         return accountant
+
+
+def checked_accountant(name: str, value: object) -> Accountant:
+    """`value`, an accountant of this process and no copy: what a copy records the original never learns."""
+    if not isinstance(value, Accountant):
+        raise ParameterError(f"{name} must be an Accountant, got {_validate.show(value)}.")
+    if value._process != os.getpid():
+        raise ParameterError(
+            f"{name} must be the accountant itself, got a copy, or one of another process: the original would not "
+            "learn what it records. Use threads in place of processes, or move it by to_json and from_json."
+        )
+    return value
 
 
 def _describe(value: object) -> Any:  # noqa: ANN401  (JSON is a tree of anything)
     """A mechanism as its name and parameters; infinity, which JSON lacks, as text."""
     if isinstance(value, Mechanism):
+        if getattr(mechanisms, type(value).__name__, None) is not type(value):
+            raise ParameterError(
+                f"The accountant's JSON takes the library's own mechanisms only, got a {type(value).__name__} of "
+                f"{type(value).__module__}."
+            )
         parameters = {field.name: _describe(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type]  # every mechanism is a dataclass
         return {"name": type(value).__name__, **parameters}
     if isinstance(value, tuple):
@@ -155,9 +244,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _keys(value: object, expected: set[str], where: str) -> dict[str, Any]:
-    """`value` as a dictionary with exactly the `expected` keys."""
-    if not isinstance(value, dict) or set(value) != expected:
+def _keys(value: object, expected: set[str], where: str, *, optional: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """`value` as a dictionary with exactly the `expected` keys, and perhaps the `optional` ones."""
+    if not isinstance(value, dict) or set(value) - optional != expected:
         found = sorted(value) if isinstance(value, dict) else value
         wanted = ", ".join(sorted(expected))
         raise ParameterError(f"{where[0].upper()}{where[1:]} must hold exactly {wanted}, got {found!r:.80}.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
 import math
+import pickle
 import re
-from collections.abc import Collection
+import subprocess
+import sys
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +160,53 @@ def test_counts_may_be_integers_of_numpy() -> None:
     assert run_from_dp_event(event) == Gaussian(1.1) * 12
 
 
+def test_a_whole_float_is_a_count_and_a_truth_is_none() -> None:
+    for whole in (2.0, np.float64(2.0)):
+        event = dp.SelfComposedDpEvent(GAUSSIAN, whole)
+        for tree in (event, dp.ComposedDpEvent([event]), dp.SelfComposedDpEvent(event, 1)):
+            accountant = ExactAccountant()
+            assert accountant.supports(tree)
+            assert accountant.compose(tree).run == run_from_dp_event(tree) == Gaussian(1.1) * 2
+            assert run_from_dp_event(accountant.ledger) == accountant.run
+    for truth in (True, np.True_):
+        event = dp.SelfComposedDpEvent(GAUSSIAN, truth)
+        accountant = ExactAccountant()
+        assert not accountant.supports(event)
+        with pytest.raises(dp.UnsupportedEventError, match="count must be an integer"):
+            accountant.compose(event)
+        with pytest.raises(ParameterError, match="count must be an integer"):
+            accountant.compose(GAUSSIAN, truth)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_a_count_beyond_all_numbers_is_refused_and_changes_nothing() -> None:
+    accountant = ExactAccountant().compose(GAUSSIAN)
+    too_many: list[Callable[[], ExactAccountant]] = [
+        lambda: accountant.compose(GAUSSIAN, 10**400),
+        lambda: accountant.compose(dp.SelfComposedDpEvent(GAUSSIAN, 10**400)),
+        lambda: accountant.compose(GAUSSIAN, 10**308).compose(GAUSSIAN, 10**308),
+    ]
+    for refused in too_many:
+        with pytest.raises(ParameterError, match="rounds must be at most"):
+            refused()
+        assert run_from_dp_event(accountant.ledger) == accountant.run
+    assert accountant.run == Gaussian(1.1) * (10**308 + 1)
+
+
+def test_a_copy_is_an_accountant_of_its_own() -> None:
+    accountant = ExactAccountant().compose(GAUSSIAN, 3)
+    for other in (copy.copy(accountant), copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant))):
+        other.compose(DPSGD)
+        assert run_from_dp_event(other.ledger) == other.run != accountant.run
+    assert run_from_dp_event(accountant.ledger) == accountant.run == Gaussian(1.1) * 3
+
+
+def test_answers_are_plain_floats() -> None:
+    for event in (GAUSSIAN, dp.LaplaceDpEvent(2.0), DPSGD, EVENTS[0], EVENTS[3], dp.ZCDpEvent(0.1), dp.NoOpDpEvent()):
+        accountant = ExactAccountant().compose(event)
+        found = [accountant.get_epsilon(np.float64(delta)) for delta in (0.0, DELTA, 1.0)]
+        assert {type(value) for value in (*found, accountant.get_delta(np.float64(1.0)))} == {float}
+
+
 def test_no_rounds_cost_nothing() -> None:
     assert ExactAccountant().compose(GAUSSIAN, 0).get_epsilon(DELTA) == 0.0
     assert ExactAccountant().compose(dp.SelfComposedDpEvent(dp.NonPrivateDpEvent(), 0)).get_epsilon(DELTA) == 0.0
@@ -173,6 +224,25 @@ def test_several_gaussians_on_one_sample_are_one() -> None:
     truth = (3 / 4 + 1 / 16) ** -0.5
     assert truth * (1 - 1e-14) <= mechanism.mechanism.noise_multiplier <= truth
     assert (mechanism.sampling_rate, rounds) == (0.01, 1000)
+
+
+@pytest.mark.parametrize("noise", [1e-200, 1e200, 1e307])
+def test_several_gaussians_are_one_however_large_their_noise(noise: float) -> None:
+    both = dp.ComposedDpEvent([dp.SelfComposedDpEvent(dp.GaussianDpEvent(noise), 3), dp.GaussianDpEvent(2 * noise)])
+    [(mechanism, _)] = run_from_dp_event(dp.PoissonSampledDpEvent(0.1, both)).parts
+    assert isinstance(mechanism, PoissonSampled)
+    assert isinstance(mechanism.mechanism, Gaussian)
+    truth = noise / math.sqrt(3.25)
+    assert truth * (1 - 1e-14) <= mechanism.mechanism.noise_multiplier <= truth
+
+
+def test_ever_so_many_large_noises_count_beside_a_small_one() -> None:
+    many = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1e155), 10**308)  # a hundredth of the small one's precision
+    event = dp.PoissonSampledDpEvent(0.1, dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), many]))
+    [(mechanism, _)] = run_from_dp_event(event).parts
+    assert isinstance(mechanism, PoissonSampled)
+    assert isinstance(mechanism.mechanism, Gaussian)
+    assert mechanism.mechanism.noise_multiplier == pytest.approx(1.01**-0.5, rel=1e-13)
 
 
 def test_a_sample_of_a_sample_is_a_smaller_one() -> None:
@@ -254,6 +324,16 @@ def test_a_subclass_may_mean_something_else() -> None:
 def test_replacing_a_record_moves_a_sum_twice_as_far() -> None:
     event = dp.ComposedDpEvent([dp.GaussianDpEvent(3.0), dp.LaplaceDpEvent(5.0)])
     assert run_from_dp_event(event, neighboring_relation=RELATION.REPLACE_ONE) == Gaussian(1.5) + Laplace(2.5)
+
+
+@pytest.mark.parametrize("relation", [None, "REPLACE_ONE", 0, 1, 2, 3, RELATION, True])
+def test_a_relation_that_is_none_is_refused(relation: Any) -> None:
+    for refused in (
+        lambda: ExactAccountant(relation),
+        lambda: run_from_dp_event(GAUSSIAN, neighboring_relation=relation),
+    ):
+        with pytest.raises(ParameterError, match=r"^neighboring_relation must be a NeighboringRelation"):
+            refused()
 
 
 def test_supports_changes_nothing() -> None:
@@ -338,3 +418,11 @@ def test_the_page_runs() -> None:
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     runner.run(test)
     assert runner.summarize().failed == 0
+
+
+def test_without_dp_accounting_the_error_names_the_extra() -> None:
+    script = "import sys; sys.modules['dp_accounting'] = None; import dprounds.integrations.dp_accounting"
+    found = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert found.stderr.splitlines()[-1] == (
+        "ImportError: dprounds.integrations.dp_accounting needs dp-accounting: pip install 'dprounds[dp-accounting]'."
+    )

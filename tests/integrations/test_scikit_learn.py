@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -97,6 +99,66 @@ def test_fits_that_share_an_accountant_share_the_budget(digits: tuple[Any, Any, 
         PrivateLogisticRegression(epsilon=1.0).fit(X, y, accountant=accountant)
 
 
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda given: pickle.loads(pickle.dumps(given))])
+def test_a_copy_of_an_accountant_is_refused_and_nothing_is_trained(
+    digits: tuple[Any, Any, Any, Any], copied: Any
+) -> None:
+    X, y, _, _ = digits
+    model, given = quick(rounds=3), copied(Accountant())
+    with pytest.raises(ParameterError, match="accountant must be the accountant itself"):
+        model.fit(X, y, accountant=given)
+    assert given == Accountant()
+    with pytest.raises(ParameterError, match="accountant must be an Accountant"):
+        model.fit(X, y, accountant=5)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_fits_in_threads_record_together_and_fits_in_other_processes_are_refused(
+    digits: tuple[Any, Any, Any, Any],
+) -> None:
+    joblib: Any = pytest.importorskip("joblib", reason="scikit-learn brings it")
+    X, y, _, _ = digits
+    for backend in ("threading", "loky"):
+        accountant = Accountant()
+        with joblib.parallel_config(backend=backend, n_jobs=2):
+            if backend == "threading":
+                cross_val_score(quick(rounds=20), X, y, cv=3, params={"accountant": accountant})
+                assert accountant.run == PoissonSampled(Gaussian(3.0), 0.1) * 60
+            else:
+                with pytest.raises(ParameterError, match="one of another process"):
+                    cross_val_score(
+                        quick(rounds=20), X, y, cv=3, params={"accountant": accountant}, error_score="raise"
+                    )
+
+
+def test_a_checkpoint_that_has_cost_more_than_the_budget_is_refused(
+    digits: tuple[Any, Any, Any, Any], tmp_path: Path
+) -> None:
+    X, y, _, _ = digits
+    path = tmp_path / "model.npz"
+    model = quick(rounds=None).fit(X, y, checkpoint=path)
+    for smaller in (quick(rounds=None, epsilon=1.0), quick(epsilon=1.0, noise_multiplier=None)):
+        with pytest.raises(InfeasibleError, match=r"costs epsilon=2\.99\d* at delta=1e-05, more than epsilon=1\."):
+            smaller.fit(X, y, checkpoint=path)
+    assert quick(rounds=None).fit(X, y, checkpoint=path).epsilon_ == model.epsilon_
+
+
+def test_a_refused_fit_leaves_the_classifier_as_it_was(digits: tuple[Any, Any, Any, Any]) -> None:
+    X, y, _, _ = digits
+    model = quick(rounds=3, classes=range(10)).fit(X, y)
+    model.set_params(classes=range(12), epsilon=1e-9)
+    before = dict(vars(model))
+    for features in (X, X[:, :5]):
+        with pytest.raises(InfeasibleError):
+            model.fit(features, y)
+        assert vars(model) == before
+    assert model.predict(X).shape == y.shape
+    fresh = quick(epsilon=1e-9)
+    with pytest.raises(InfeasibleError):
+        fresh.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+
+
 def test_fits_with_one_seed_and_one_accountant_share_no_noise(digits: tuple[Any, Any, Any, Any]) -> None:
     X, y, _, _ = digits
     accountant = Accountant()
@@ -167,6 +229,10 @@ def test_what_cannot_be_is_refused(digits: tuple[Any, Any, Any, Any]) -> None:
         ("sampling_rate", 256),
         ("rounds", 1.5),
         ("noise_multiplier", np.nan),
+        ("noise_multiplier", "4.0"),
+        ("noise_multiplier", np.array([4.0])),
+        ("noise_multiplier", True),
+        ("classes", 5),
         ("clip_norm", -1.0),
         ("learning_rate", np.nan),
         ("method", "best"),
@@ -176,6 +242,8 @@ def test_what_cannot_be_is_refused(digits: tuple[Any, Any, Any, Any]) -> None:
             quick(**{name: bad}).fit(X, y)
     with pytest.raises(ParameterError, match="rounds"):
         PrivateLogisticRegression(rounds=None).fit(X, y)
+    with pytest.raises(ParameterError, match="checkpoint must be the path of a file, got 5"):
+        quick().fit(X, y, checkpoint=5)  # type: ignore[arg-type]  # the point of the test
     with pytest.raises(NotFittedError):
         quick().predict(X)
 
@@ -239,3 +307,11 @@ def test_a_fit_that_was_killed_goes_on_without_losing_a_recorded_round(tmp_path:
     again = quick(rounds=None, reserve=10).fit(X / 16.0, y, checkpoint=path)
     assert (again.coef_ == model.coef_).all()
     assert again.epsilon_ == model.epsilon_
+
+
+def test_without_scikit_learn_the_error_names_the_extra() -> None:
+    script = "import sys; sys.modules['sklearn'] = None; import dprounds.integrations.scikit_learn"
+    found = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
+    assert found.stderr.splitlines()[-1] == (
+        "ImportError: dprounds.integrations.scikit_learn needs scikit-learn: pip install 'dprounds[scikit-learn]'."
+    )

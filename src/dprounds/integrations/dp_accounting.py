@@ -5,15 +5,13 @@ Libraries that take a `PrivacyAccountant` of dp-accounting, such as JAX Privacy 
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
-import dp_accounting
 import numpy as np
-from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent
-from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
@@ -21,6 +19,15 @@ from dprounds.mechanisms import ZCDP, Gaussian, Laplace, PoissonSampled, Randomi
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Mechanism, Sampleable
 from dprounds.mechanisms.composition import Run
+
+try:
+    import dp_accounting
+    from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent
+    from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "dprounds.integrations.dp_accounting needs dp-accounting: pip install 'dprounds[dp-accounting]'."
+    ) from missing
 
 __all__ = ["ExactAccountant", "run_from_dp_event"]
 
@@ -55,7 +62,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     def __init__(
         self, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE, *, method: str | None = None
     ) -> None:
-        super().__init__(neighboring_relation)
+        super().__init__(_checked_relation(neighboring_relation))
         self._method = None if method is None else _validate.choice("method", method, RUN_METHODS)
         self._rounds: dict[Mechanism, int] = {}
 
@@ -67,13 +74,9 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     def compose(self, event: DpEvent, count: int | np.integer[Any] = 1) -> ExactAccountant:
         """This accountant, after `event` has happened `count` times."""
         times = _validate.count("count", int(count) if isinstance(count, np.integer) else count)
-        # the ledger wants Python's integers, and at least one
-        while (
-            type(event) is dp_accounting.SelfComposedDpEvent
-            and isinstance(event.count, (int, np.integer))
-            and event.count >= 0
-        ):
-            times, event = times * int(event.count), event.event
+        # the ledger wants Python's integers, and at least one; a count that is none is refused with its event
+        while type(event) is dp_accounting.SelfComposedDpEvent and (inner := _times(event)) is not None:
+            times, event = times * inner, event.event
         if times == 0 and isinstance(event, DpEvent) and self.supports(event):
             return self
         super().compose(event, times)
@@ -86,10 +89,14 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             run = _run(event, self._neighboring_relation)
         except _RefusedError as refused:
             return PrivacyAccountant.CompositionErrorDetails(refused.event, refused.reason)
+        total = self.run + run * count  # refused, if it is too long, before it is in the ledger
         if do_compose:
-            for mechanism, rounds in (run * count).parts:
-                self._rounds[mechanism] = self._rounds.get(mechanism, 0) + rounds
+            self._rounds = dict(total.parts)
         return None
+
+    def __copy__(self) -> Self:
+        """An accountant of its own: the ledger is a list that a shallow copy would share."""
+        return copy.deepcopy(self)
 
     def get_epsilon(self, target_delta: float) -> float:
         """Epsilon of all events so far, at `target_delta` in [0, 1]. Errs upward."""
@@ -98,14 +105,14 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         if NON_PRIVATE in run.mechanisms:
             return math.inf
         if delta == 0:
-            return run.rdp(order=math.inf)
-        return run.epsilon(delta=delta, method=self._method) if delta < 1 else 0.0
+            return float(run.rdp(order=math.inf))
+        return float(run.epsilon(delta=delta, method=self._method)) if delta < 1 else 0.0
 
     def get_delta(self, target_epsilon: float) -> float:
         """Delta of all events so far, at `target_epsilon` in [0, inf]. Errs upward."""
         epsilon = _validate.real("target_epsilon", target_epsilon, _validate.EPSILON)
         run = self.run
-        return 1.0 if NON_PRIVATE in run.mechanisms else run.delta(epsilon=epsilon, method=self._method)
+        return 1.0 if NON_PRIVATE in run.mechanisms else float(run.delta(epsilon=epsilon, method=self._method))
 
 
 def run_from_dp_event(event: DpEvent, *, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> Run:
@@ -118,10 +125,28 @@ def run_from_dp_event(event: DpEvent, *, neighboring_relation: NeighboringRelati
     """
     if not isinstance(event, DpEvent):
         raise ParameterError(f"event must be a DpEvent, got {_validate.show(event)}.")
+    relation = _checked_relation(neighboring_relation)
     try:
-        return _run(event, neighboring_relation)
+        return _run(event, relation)
     except _RefusedError as refused:
         raise UnsupportedError(f"{refused.reason} Found {_validate.show(refused.event)}.") from None
+
+
+def _checked_relation(relation: object) -> NeighboringRelation:
+    """`relation`, or an error: its name or number must not be taken for another one."""
+    if not isinstance(relation, NeighboringRelation):
+        raise ParameterError(
+            f"neighboring_relation must be a NeighboringRelation of dp-accounting, got {_validate.show(relation)}."
+        )
+    return relation
+
+
+def _times(event: Any) -> int | None:  # noqa: ANN401  (dp-accounting has no types)
+    """The count of a self-composed event, None if it is none."""
+    try:
+        return _validate.count("count", event.count)
+    except ParameterError:
+        return None
 
 
 class _RefusedError(Exception):
@@ -226,8 +251,12 @@ def _one_gaussian(run: Run) -> Mechanism | None:
     noises = [(part.noise_multiplier, rounds) for part, rounds in run.parts if isinstance(part, Gaussian)]
     if len(noises) < len(run.parts):
         return None
-    precision = math.fsum(rounds / noise / noise for noise, rounds in noises)
-    return Gaussian(1.0 / math.sqrt(precision) * (1.0 - HAIR))
+    least = min(noise for noise, _ in noises)  # taken as the unit, so that no square is out of range
+    try:
+        precision = math.fsum(rounds * (least / noise) * (least / noise) for noise, rounds in noises)
+    except OverflowError:
+        return None
+    return Gaussian(least / math.sqrt(precision) * (1.0 - HAIR))
 
 
 _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {

@@ -8,31 +8,41 @@
     model.score(X / 16.0, y), model.n_iter_, model.epsilon_
 
 Each `fit` is a release of its own: a grid search over twenty candidates in five folds makes a hundred. Pass one
-`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. Leave `random_state` out: fits
-with one seed share their noise, and no sum of epsilons covers them together. Scale features by constants,
-not by what the records say: a `StandardScaler` before this in a pipeline releases means and variances without noise.
+`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. With ``n_jobs`` let joblib use
+threads (``joblib.parallel_config(backend="threading")``): another process would record in a copy, and `fit` refuses
+that. Leave `random_state` out: fits with one seed share their noise, and no sum of epsilons covers them together. Scale
+features by constants, not by what the records say: a `StandardScaler` before this in a pipeline releases means and
+variances without noise.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dprounds import _validate
-from dprounds.accountant import Accountant
+from dprounds.accountant import Accountant, checked_accountant
 from dprounds.errors import InfeasibleError, ParameterError
-from dprounds.integrations.noisy_sgd import LogisticGradients, NoisySGD, planned_beside, probabilities
+from dprounds.integrations.checkpoints import planned_beside
+from dprounds.integrations.gradients import LogisticGradients, probabilities
+from dprounds.integrations.noisy_sgd import NoisySGD
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import min_noise_multiplier
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ModuleNotFoundError as missing:
+    raise ImportError(
+        "dprounds.integrations.scikit_learn needs scikit-learn: pip install 'dprounds[scikit-learn]'."
+    ) from missing
 
 __all__ = ["PrivateLogisticRegression"]
 
@@ -124,21 +134,35 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
         Guarantee
         ---------
-        Raises, or everything that `accountant_` holds, this training included, is within the budget.
+        Raises, or everything that `accountant_` holds, this training included, is within the budget. Where it raises,
+        the classifier is as it was.
 
         Parameters
         ----------
         X, y
             Records and their labels.
         accountant
-            What was spent on the same records before; it records this training too. Where a `checkpoint` goes on, leave
-            it out, or pass it as it was when the training began, or the very object that has recorded it: it is brought
-            up to what the checkpoint holds. Any other one is taken for spent beside that, and all that the checkpoint
-            holds is added to it: nothing is forgotten, and what is in both counts twice.
+            What was spent on the same records before; it records this training too. No copy of one, nor one from
+            another process. Where a `checkpoint` goes on, leave it out, or pass an empty one, the very object that has
+            recorded the training, or one restored by `Accountant.from_json` as it was when the training began or when
+            it was saved: it is brought up to what the checkpoint holds. Any other one is taken for spent beside that,
+            even if it holds the same total. All that the checkpoint holds is added to it: nothing is forgotten, and
+            what is in both counts twice.
         checkpoint
             A file to keep the training in. If it is there, its training goes on: the same records must be given. Not a
             parameter of the classifier, so that clones never share one.
         """
+        before = Accountant() if accountant is None else checked_accountant("accountant", accountant)
+        kept = dict(self.__dict__)
+        try:
+            return self._fit(X, y, before, checkpoint)
+        except BaseException:
+            # not half of this training and half of the last one
+            self.__dict__ = kept
+            raise
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, before: Accountant, checkpoint: str | os.PathLike[str] | None) -> Self:
+        """`fit`, which leaves a classifier half trained where it raises."""
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         codes = self._encode(labels)
@@ -146,7 +170,6 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         seed = self.random_state
         if seed is not None and not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-        before = Accountant() if accountant is None else accountant
         self.noise_multiplier_ = self._noise(planned_beside(checkpoint, before))
         training = NoisySGD(
             gradients,
@@ -171,12 +194,17 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
                 f"No round is within epsilon={self.epsilon:g} at delta={self.delta:g}, beside what was spent. "
                 "Raise epsilon or noise_multiplier, or lower sampling_rate."
             )
+        self.epsilon_ = training.accountant.epsilon(delta=self.delta, method=self.method)
+        if not self.epsilon_ <= self.epsilon:
+            raise InfeasibleError(
+                f"What was spent before costs epsilon={self.epsilon_:.4g} at delta={self.delta:g}, more than "
+                f"epsilon={self.epsilon:g}. Raise epsilon, or begin anew with other records."
+            )
         weights = training.weights.reshape(features.shape[1] + 1, gradients.columns).T
         self.coef_: Array = weights[:, :-1]
         self.intercept_: Array = weights[:, -1]
         self.n_iter_ = training.rounds
         self.accountant_ = training.accountant
-        self.epsilon_ = training.accountant.epsilon(delta=self.delta, method=self.method)
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -201,6 +229,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _encode(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Positions of the labels among the classes."""
+        if not (self.classes is None or isinstance(self.classes, Iterable)):
+            raise ParameterError(f"classes must be the labels that may occur, got {_validate.show(self.classes)}.")
         self.classes_ = np.unique(labels) if self.classes is None else np.unique(np.asarray(list(self.classes)))
         if len(self.classes_) < 2:
             raise ParameterError(f"classes must be at least two, got {len(self.classes_)} class.")
@@ -212,7 +242,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     def _noise(self, spent: Run) -> float:
         """The noise multiplier that was given, or the least one with which all rounds keep to the budget."""
         if self.noise_multiplier is not None:
-            return float(self.noise_multiplier)
+            return _validate.real("noise_multiplier", self.noise_multiplier, _validate.NOISE_MULTIPLIER)
         if self.rounds is None:
             raise ParameterError("rounds must be an integer in [1, inf), got None. Or pass noise_multiplier.")
         rounds = _validate.count("rounds", self.rounds, least=1)
