@@ -1,4 +1,4 @@
-r"""The conversion that today's libraries use.
+r"""The conversion that today's Rényi accountants use.
 
 .. math:: \varepsilon = \gamma - \log(\delta/\zeta_\alpha) / (\alpha - 1),
           \qquad \zeta_\alpha = \tfrac1\alpha (1 - \tfrac1\alpha)^{\alpha - 1}
