@@ -7,33 +7,28 @@ import doctest
 import importlib
 import math
 import re
+import time
 import warnings
-from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dprounds import Gaussian, ParameterError, PoissonSampled, UnsupportedError, max_rounds
+from dprounds import Gaussian, ParameterError, PoissonSampled, UnsupportedError
+from tests.integrations.opacus_training import DELTA, TENTH, marks, torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
-    torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
-    opacus: Any = pytest.importorskip("opacus", reason="Opacus is not installed")
-    from opacus import accountants, schedulers
+    from opacus import accountants
     from opacus.accountants import utils
-    from opacus.utils.batch_memory_manager import BatchMemoryManager
 
     from dprounds.integrations import opacus as ours
-    from dprounds.integrations.opacus import ExactAccountant, get_noise_multiplier, while_affordable
+    from dprounds.integrations.opacus import ExactAccountant, get_noise_multiplier
+    from dprounds.integrations.opacus_history import drawn_rate
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Secure RNG turned off"),  # tests need no cryptographic noise
-    pytest.mark.filterwarnings("ignore:Full backward hook is firing"),  # PyTorch, of a model of a single layer
-    pytest.mark.filterwarnings("ignore:Optimal order is the"),  # Opacus, whose list of orders may be too short
-]
+pytestmark = marks
 
-DELTA = 1e-5
 RATE = 256 / 60_000
 
 # Histories that the exact accountant sums, as schedulers of noise or of the batch size leave them.
@@ -100,7 +95,7 @@ def test_steps_add_up_to_the_run() -> None:
         accountant.step(noise_multiplier=noise, sample_rate=rate)
     assert accountant.history == [(1.0, 0.1, 3), (2.0, 0.1, 2), (1.0, 0.1, 1), (1.0, 1.0, 1), (1.0, 0.0, 1)]
     assert len(accountant) == 8
-    sampled = PoissonSampled(Gaussian(1.0), 0.1) * 4 + PoissonSampled(Gaussian(2.0), 0.1) * 2
+    sampled = PoissonSampled(Gaussian(1.0), TENTH) * 4 + PoissonSampled(Gaussian(2.0), TENTH) * 2
     assert accountant.run == sampled + Gaussian(1.0)  # at rate 0 nobody is in the batch
     assert accountant.get_epsilon(DELTA) == (sampled + Gaussian(1.0)).epsilon(delta=DELTA)
 
@@ -132,6 +127,53 @@ def test_a_step_refuses_what_is_no_step(noise: Any, rate: Any) -> None:
     assert accountant.history == [(1.0, 0.1, 1)]
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate"), [(True, 1.0), (1.0, True), (np.array([1.0]), 1.0), (1.0, np.array([1.0])), (torch.ones(1), 1.0)]
+)
+def test_what_equals_the_last_step_is_still_checked(noise: Any, rate: Any) -> None:
+    accountant = exact([(1.0, 1.0, 1)])
+    with pytest.raises(ParameterError):
+        accountant.step(noise_multiplier=noise, sample_rate=rate)
+    assert accountant.history == [(1.0, 1.0, 1)]
+
+
+@pytest.mark.parametrize(("noise", "rate"), [(1, 1.0), (np.float64(1.0), np.float32(1.0)), (1.0, 1)])
+def test_other_numbers_are_recorded_as_floats(noise: Any, rate: Any) -> None:
+    accountant = ExactAccountant()
+    for _ in range(2):
+        accountant.step(noise_multiplier=noise, sample_rate=rate)
+    [(recorded, at, steps)] = accountant.history
+    assert (recorded, at, steps) == (1.0, 1.0, 2)
+    assert type(recorded) is type(at) is float
+
+
+def test_a_step_of_new_noise_is_recorded_about_as_fast_as_an_old_one() -> None:
+    def seconds(step: float) -> float:
+        accountant, begun = ExactAccountant(), time.perf_counter()
+        for i in range(20_000):
+            accountant.step(noise_multiplier=1.0 + i * step, sample_rate=0.01)
+        return time.perf_counter() - begun
+
+    # some three times; the checks of the slow path take forty
+    assert min(seconds(1e-6) for _ in range(3)) < 10 * min(seconds(0.0) for _ in range(3))
+
+
+@pytest.mark.parametrize("rate", [0.1, 1 / 3, 1 / 58_594, 1 / (10**6 + 3), 3 * 2.0**-24, 1e-9, 1.0])
+def test_the_rate_is_what_pytorch_draws_below_it(rate: float) -> None:
+    # the two draws on either side of it
+    drawn = drawn_rate(rate)
+    below, at = torch.tensor([drawn - 2.0**-24, drawn])
+    assert drawn >= rate
+    assert drawn * 2**24 == round(drawn * 2**24)
+    assert bool(below < rate)
+    assert not bool(at < rate)
+
+
+def test_pytorch_draws_multiples_of_the_grid() -> None:
+    assert (torch.rand(100_000) * 2**24 % 1 == 0).all()
+    assert drawn_rate(3 * 2.0**-24 + 1e-15) == 3 * 2.0**-24 + 1e-15  # the draw is at most that, and never less is said
+
+
 @pytest.mark.parametrize("history", [[(1.0, 0.1)], [(1.0, 0.1, -1)], [(1.0, 0.1, 1.5)], [(1.0, 0.1, None)], 3, [3]])
 def test_a_broken_history_is_refused(history: Any) -> None:
     with pytest.raises(ParameterError):
@@ -153,21 +195,64 @@ def test_options_of_other_accountants_change_nothing_but_other_samples_are_refus
     accountant = exact([(1.0, 0.01, 1000)])
     assert accountant.get_epsilon(DELTA, eps_error=0.5, alphas=[2.0]) == accountant.get_epsilon(DELTA)
     assert accountant.get_epsilon(DELTA, method="optimal") > accountant.get_epsilon(DELTA)
+    assert accountant.get_epsilon(DELTA, unclipped_num_std=1.0, rand_on_empty=True) == accountant.get_epsilon(DELTA)
     with pytest.raises(UnsupportedError):
         accountant.get_epsilon(DELTA, poisson=False)
+    with pytest.raises(ParameterError, match="methd"):
+        accountant.get_epsilon(DELTA, methd="moments")
 
 
 @pytest.mark.parametrize("theirs", ["RDPAccountant", "PRVAccountant"])
-def test_a_state_of_opacus_can_be_continued(theirs: str) -> None:
+def test_a_state_of_opacus_is_continued_only_where_it_is_said_to_be_a_bound(theirs: str) -> None:
     before = getattr(accountants, theirs)()
     for noise in (1.0, 1.0, 2.0):
         before.step(noise_multiplier=noise, sample_rate=0.1)
     accountant = ExactAccountant()
-    accountant.load_state_dict(before.state_dict())
+    for refused in ({}, {"of_opacus": False}, {"of_opacus": 1}):
+        with pytest.raises(ParameterError, match="of_opacus=True"):
+            accountant.load_state_dict(before.state_dict(), **refused)
+    assert accountant.history == []
+    accountant.load_state_dict(before.state_dict(), of_opacus=True)
     assert accountant.history == before.history
     accountant.step(noise_multiplier=2.0, sample_rate=0.1)
     assert accountant.history[-1] == (2.0, 0.1, 2)
     assert before.history[-1] == (2.0, 0.1, 1)  # its own is left alone
+
+
+HELD = [(1.0, 0.1, 3), (2.0, 0.1, 2)]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        HELD,
+        [(1.0, 0.1, 3), (2.0, 0.1, 5)],
+        [*HELD, (1.0, 0.1, 1)],
+        [(1.0, 0.1, 2), (1.0, 0.1, 1), (3.0, 0.1, 0), (2.0, 0.1, 1), (2.0, 0.1, 1)],
+    ],
+)
+def test_a_state_that_goes_on_from_what_is_recorded_is_loaded(state: list[tuple[float, float, int]]) -> None:
+    accountant = exact(HELD)
+    accountant.load_state_dict({"history": state, "mechanism": "dprounds"})
+    assert accountant.history == state
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [],
+        [(1.0, 0.1, 3)],
+        [(1.0, 0.1, 3), (2.0, 0.1, 1)],
+        [(1.0, 0.1, 4), (2.0, 0.1, 2)],
+        [(1.0, 0.2, 3), (2.0, 0.1, 2)],
+        [(2.0, 0.1, 2), (1.0, 0.1, 3)],
+    ],
+)
+def test_no_state_erases_a_step_that_was_made(state: list[tuple[float, float, int]]) -> None:
+    accountant = exact(HELD)
+    with pytest.raises(ParameterError, match="lacks some of it"):
+        accountant.load_state_dict({"history": state, "mechanism": "dprounds"})
+    assert accountant.history == HELD
 
 
 def test_a_state_round_trips_and_is_no_window_into_the_accountant() -> None:
@@ -247,6 +332,7 @@ def test_whole_epochs_are_whole_steps(epochs: int, batches: int) -> None:
         {"epsilon_tolerance": 0.0},
         {"accountant": "rdp"},
         {"steps": None, "epochs": math.nan},
+        {"steps": None, "epochs": 1e308},
     ],
 )
 def test_a_target_that_is_none_is_refused(bad: dict[str, Any]) -> None:
@@ -255,225 +341,7 @@ def test_a_target_that_is_none_is_refused(bad: dict[str, Any]) -> None:
         get_noise_multiplier(**{**target, **bad})
 
 
-# The engine, in training
-
-
-class Training:
-    """A small model on random records, made private by the real engine."""
-
-    def __init__(self, *, records: int = 120, batch: int = 12, **options: Any) -> None:
-        torch.manual_seed(0)
-        data = torch.utils.data.TensorDataset(torch.randn(records, 4), torch.randint(0, 2, (records,)))
-        loader = torch.utils.data.DataLoader(data, batch_size=batch)
-        module = torch.nn.Linear(4, 2)
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        self.engine = opacus.PrivacyEngine(accountant="dprounds")
-        make = self.engine.make_private_with_epsilon if "target_epsilon" in options else self.engine.make_private
-        self.module, self.optimizer, self.loader = make(
-            module=module, optimizer=optimizer, data_loader=loader, **{"max_grad_norm": 1.0, **options}
-        )
-        self.loss = torch.nn.CrossEntropyLoss()
-
-    @property
-    def accountant(self) -> ExactAccountant:
-        accountant = self.engine.accountant
-        assert isinstance(accountant, ExactAccountant)
-        return accountant
-
-    def backward(self, batch: Any) -> None:
-        features, labels = batch
-        self.loss(self.module(features), labels).backward()
-
-    def step(self, batch: Any) -> None:
-        self.optimizer.zero_grad()
-        self.backward(batch)
-        self.optimizer.step()
-
-    def endless(self) -> Any:
-        """More batches than any budget here holds."""
-        return islice(chain.from_iterable(repeat(self.loader)), 300)
-
-
-def test_the_engine_records_every_step_of_an_epoch() -> None:
-    training = Training(noise_multiplier=1.0)
-    for batch in training.loader:
-        training.step(batch)
-    assert training.accountant.history == [(1.0, 1 / 10, 10)]
-    assert training.engine.get_epsilon(DELTA) == (PoissonSampled(Gaussian(1.0), 1 / 10) * 10).epsilon(delta=DELTA)
-
-
-def test_make_private_with_epsilon_keeps_to_its_target() -> None:
-    training = Training(target_epsilon=2.0, target_delta=DELTA, epochs=3)
-    for _ in range(3):
-        for batch in training.loader:
-            training.step(batch)
-    assert len(training.accountant) == 30
-    assert 2.0 - 0.01 <= training.engine.get_epsilon(DELTA) <= 2.0
-
-
-def test_a_checkpoint_resumes_at_the_very_same_epsilon(tmp_path: Path) -> None:
-    first = Training(noise_multiplier=1.3)
-    scheduler = schedulers.ExponentialNoise(first.optimizer, gamma=0.9)
-    for batch in first.loader:
-        first.step(batch)
-        scheduler.step()
-    path = tmp_path / "checkpoint.pt"
-    first.engine.save_checkpoint(path=path, module=first.module, optimizer=first.optimizer, noise_scheduler=scheduler)
-    second = Training(noise_multiplier=1.3)
-    resumed = schedulers.ExponentialNoise(second.optimizer, gamma=0.9)
-    second.engine.load_checkpoint(path=path, module=second.module, optimizer=second.optimizer, noise_scheduler=resumed)
-    assert second.accountant.history == first.accountant.history
-    assert second.engine.get_epsilon(DELTA) == first.engine.get_epsilon(DELTA)
-    batch = next(iter(first.loader))
-    for training in (first, second):
-        training.optimizer.noise_multiplier = 0.7
-        training.step(batch)
-    assert second.engine.get_epsilon(DELTA) == first.engine.get_epsilon(DELTA)
-
-
-def test_a_noise_scheduler_leaves_a_history_of_every_noise() -> None:
-    training = Training(noise_multiplier=2.0)
-    scheduler = schedulers.StepNoise(training.optimizer, step_size=4, gamma=0.5)
-    for batch in training.loader:
-        training.step(batch)
-        scheduler.step()
-    assert training.accountant.history == [(2.0, 0.1, 4), (1.0, 0.1, 4), (0.5, 0.1, 2)]
-    run = sum(PoissonSampled(Gaussian(noise), 0.1) * steps for noise, steps in [(2.0, 4), (1.0, 4), (0.5, 2)])
-    assert training.engine.get_epsilon(DELTA) == run.epsilon(delta=DELTA)  # type: ignore[union-attr]  # sum may be 0 to mypy
-
-
-def test_split_batches_are_one_step() -> None:
-    training = Training(noise_multiplier=1.0)
-    with BatchMemoryManager(
-        data_loader=training.loader, max_physical_batch_size=3, optimizer=training.optimizer
-    ) as batches:
-        physical = 0
-        for batch in batches:
-            physical += 1
-            training.step(batch)
-    assert physical > 10
-    assert training.accountant.history == [(1.0, 0.1, 10)]
-
-
-def test_summed_batches_are_accounted_as_one_release_each() -> None:
-    training = Training(noise_multiplier=2.0)
-    training.module.allow_grad_accumulation()
-    for batch in training.loader:
-        training.backward(batch)
-        if training.optimizer.accumulated_iterations == 5:
-            training.optimizer.step()
-            training.optimizer.zero_grad()
-    [(noise, rate, steps)] = training.accountant.history
-    assert (rate, steps) == (0.1, 10)
-    assert 2.0 / math.sqrt(5) * (1 - 1e-14) <= noise < 2.0 / math.sqrt(5)
-    # a record in several of the batches costs more than one that is in at most one of them, which Opacus assumes
-    assert training.engine.get_epsilon(DELTA) > (PoissonSampled(Gaussian(2.0), 0.5) * 2).epsilon(delta=DELTA) * 0.9
-
-
-def test_adaptive_clipping_is_refused_before_it_releases_anything() -> None:
-    training = Training(
-        noise_multiplier=1.0,
-        clipping="adaptive",
-        target_unclipped_quantile=0.5,
-        clipbound_learning_rate=0.2,
-        max_clipbound=10.0,
-        min_clipbound=0.1,
-        unclipped_num_std=2.0,
-    )
-    weights = [p.detach().clone() for p in training.module.parameters()]
-    with pytest.raises(UnsupportedError, match="adaptive clipping"):
-        training.step(next(iter(training.loader)))
-    assert all(torch.equal(p, q) for p, q in zip(training.module.parameters(), weights, strict=True))
-
-
-def test_per_layer_clipping_is_recorded() -> None:
-    layered = Training(noise_multiplier=1.0, clipping="per_layer", max_grad_norm=[1.0, 1.0])
-    layered.step(next(iter(layered.loader)))
-    assert layered.accountant.history == [(1.0, 0.1, 1)]
-
-
-# Until the budget is spent
-
-
-def test_training_stops_before_the_step_that_would_exceed_the_budget() -> None:
-    training = Training(noise_multiplier=2.0)
-    for batch in while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA):
-        training.step(batch)
-    step = PoissonSampled(Gaussian(2.0), 0.1)
-    assert len(training.accountant) == max_rounds(step, epsilon=2.0, delta=DELTA) > 10
-    assert training.engine.get_epsilon(DELTA) <= 2.0 < (training.accountant.run + step).epsilon(delta=DELTA)
-
-
-def test_training_under_a_noise_scheduler_stops_in_time() -> None:
-    training = Training(noise_multiplier=3.0)
-    scheduler = schedulers.LambdaNoise(training.optimizer, noise_lambda=lambda epoch: max(0.7**epoch, 0.3))
-    batches = while_affordable(training.endless(), training.optimizer, epsilon=3.0, delta=DELTA)
-    for steps, batch in enumerate(batches, start=1):
-        training.step(batch)
-        if steps % 10 == 0:
-            scheduler.step()
-    assert len(training.accountant.history) > 2
-    step = PoissonSampled(Gaussian(training.optimizer.noise_multiplier), 0.1)
-    assert training.engine.get_epsilon(DELTA) <= 3.0 < (training.accountant.run + step).epsilon(delta=DELTA)
-
-
-def test_split_batches_are_all_seen_before_training_stops() -> None:
-    training = Training(noise_multiplier=4.0, records=24, batch=12)
-    with BatchMemoryManager(
-        data_loader=training.loader, max_physical_batch_size=3, optimizer=training.optimizer
-    ) as split:
-        batches = islice(chain.from_iterable(repeat(split)), 300)
-        for batch in while_affordable(batches, training.optimizer, epsilon=2.0, delta=DELTA):
-            training.step(batch)
-    assert len(training.accountant) == max_rounds(PoissonSampled(Gaussian(4.0), 0.5), epsilon=2.0, delta=DELTA) > 0
-    assert not training.optimizer._is_last_step_skipped
-
-
-def test_summed_batches_stop_before_the_step_that_would_exceed_the_budget() -> None:
-    training = Training(noise_multiplier=6.0)
-    training.module.allow_grad_accumulation()
-    training.optimizer.zero_grad()
-    for batch in while_affordable(training.endless(), training.optimizer, epsilon=1.0, delta=DELTA, accumulated=4):
-        training.backward(batch)
-        if training.optimizer.accumulated_iterations == 4:
-            training.optimizer.step()
-            training.optimizer.zero_grad()
-    step = training.accountant.run.mechanisms[0] * 4
-    assert len(training.accountant) == 4 * max_rounds(step, epsilon=1.0, delta=DELTA) > 0
-
-
-def test_other_steps_and_restored_checkpoints_are_seen_before_the_next_batch() -> None:
-    training = Training(noise_multiplier=2.0)
-    batches = while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA)
-    training.step(next(batches))
-    training.accountant.step(noise_multiplier=0.3, sample_rate=1.0)
-    assert next(batches, None) is None
-    restored = Training(noise_multiplier=2.0)
-    batches = while_affordable(restored.endless(), restored.optimizer, epsilon=2.0, delta=DELTA)
-    restored.step(next(batches))
-    restored.accountant.load_state_dict({"history": [(2.0, 0.1, 10**6)], "mechanism": "dprounds"})
-    assert next(batches, None) is None
-
-
-def test_less_noise_is_seen_before_the_step_that_would_add_it() -> None:
-    training = Training(noise_multiplier=2.0)
-    batches = while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA)
-    training.step(next(batches))
-    training.optimizer.noise_multiplier = 0.1
-    assert next(batches, None) is None
-
-
-def test_nothing_is_affordable_without_noise() -> None:
-    training = Training(noise_multiplier=0.0)
-    assert list(while_affordable(training.loader, training.optimizer, epsilon=2.0, delta=DELTA)) == []
-    training = Training(noise_multiplier=1.0)
-    training.accountant.step(noise_multiplier=0.0, sample_rate=0.1)
-    assert list(while_affordable(training.loader, training.optimizer, epsilon=2.0, delta=DELTA)) == []
-
-
-def test_an_optimizer_that_is_not_accounted_here_is_refused() -> None:
-    with pytest.raises(ParameterError, match="optimizer"):
-        while_affordable([], torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1), epsilon=2.0, delta=DELTA)
+# The page
 
 
 def test_the_page_runs() -> None:

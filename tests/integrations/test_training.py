@@ -88,6 +88,36 @@ def test_it_plans_once_for_a_loop_of_one_step(monkeypatch: pytest.MonkeyPatch) -
     assert plans == [accountant.run.rounds, 0]  # at first, and when that was used up
 
 
+def test_a_body_that_records_something_new_each_time_is_not_planned_anew_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans = []
+
+    def noted(*args: Any, **options: Any) -> int:
+        plans.append(max_rounds(*args, **options))
+        return plans[-1]
+
+    monkeypatch.setattr(training, "max_rounds", noted)
+    accountant = Accountant()
+    for batch in while_affordable(range(MANY), accountant, STEP, **BUDGET):
+        accountant.record(STEP)
+        accountant.record(Gaussian(20.0 + batch), rounds=20)
+    assert len(accountant.run.parts) > 8
+    assert len(plans) == 1  # a plan at first, and then a check of the next round
+    assert accountant.would_exceed(STEP, 3.0, 1e-5)
+
+
+def test_a_plan_that_is_used_up_is_followed_by_a_whole_one() -> None:
+    accountant = Accountant()
+    accountant.record(Laplace(50.0))
+    accountant.record(Gaussian(30.0))
+    spent = accountant.run
+    assert training.rounds_left(spent, STEP, **BUDGET) == 1
+    assert training.rounds_left(spent, STEP, **BUDGET, again=True) == max_rounds(STEP, **BUDGET, spent=spent) > 1
+    assert training.rounds_left(spent, Gaussian(2000.0), **BUDGET) == training.ROUNDS_AHEAD
+    assert training.rounds_left(spent + Gaussian(0.5), STEP, **BUDGET) == 0
+
+
 def test_nothing_is_affordable_after_the_budget_is_spent() -> None:
     accountant = Accountant()
     accountant.record(Gaussian(0.1))

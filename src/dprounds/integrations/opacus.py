@@ -6,40 +6,45 @@ side and closely, and `while_affordable` trains until the budget is spent.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
+import opacus.accountants
+import opacus.optimizers
 from opacus.accountants import IAccountant, register_accountant
-from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer
+from opacus.optimizers import DPOptimizer
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.integrations.training import Check, guarded, rounds_left
-from dprounds.mechanisms import Gaussian, PoissonSampled
+from dprounds.integrations.opacus_budget import Budget
+from dprounds.integrations.opacus_history import (
+    checked_history,
+    checked_line,
+    holds,
+    one_step,
+    shared_noise,
+)
+from dprounds.integrations.opacus_sight import StepHook, forget_split_batches, rate_drawn_here
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import min_noise_multiplier
 
-__all__ = ["ExactAccountant", "get_noise_multiplier", "while_affordable"]
+__all__ = ["ExactAccountant", "drop_split_batches", "get_noise_multiplier", "while_affordable"]
 
 Batch = TypeVar("Batch")
 
 NAME = "dprounds"
-# Their histories are the same record of what was released: noise multiplier, sampling rate, steps.
-SAME_HISTORY = (NAME, "rdp", "prv", "gdp")
+# Their histories have the same shape: noise multiplier, sampling rate, steps.
+SAME_SHAPE = (NAME, "rdp", "prv", "gdp")
 
-# No noise at all is Opacus's way to switch privacy off: allowed, at an epsilon of infinity.
-NOISE = _validate.Interval.parse("[0, inf)")
 TOLERANCE = _validate.Interval.parse("(0, inf)")
 EPOCHS = _validate.Interval.parse("[0, inf)")
 RATE = _validate.Interval.parse("(0, 1]", _validate.SAMPLING_RATE.hint)
 
 # 49 epochs at a rate of 1/49 divide to 2401 but for a rounding or two.
 QUOTIENT_ERROR = 4 * 2.0**-53
-# More than a root, a quotient and a product round.
-HAIR = 2.0**-50
 # Relative width of the search for noise, and where doubles end it.
 NOISE_TOLERANCE = 1e-6
 LEAST_NOISE_TOLERANCE = 1e-13
@@ -52,11 +57,16 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     Neighbours differ by one record, present or absent.
 
     What it cannot see, and assumes: that the batch of each step is one Poisson sample at the optimizer's rate, as
-    `DPDataLoader` draws it. After ``make_private(poisson_sampling=False)`` it is none. And batches that the loop itself
-    sums through ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split:
-    Opacus counts them as one (its ``accumulated_iterations`` is 1, with ghost clipping always), and one step is
-    recorded where several are due. Either way the epsilon is below the truth. Only batches summed by several
-    ``backward`` before a step, without ghost clipping, are counted.
+    `DPDataLoader` draws it: on multiples of 2^-24, up to which every rate is rounded when it is accounted. After
+    ``make_private(poisson_sampling=False)`` it is none. And batches that the loop itself sums through
+    ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split: Opacus counts
+    them as one (its ``accumulated_iterations`` is 1, with ghost clipping always), and one step is recorded where
+    several are due. So it is where a loop leaves a split batch half way and steps the next one: call
+    `drop_split_batches` between. Either way the epsilon is below the truth. Only batches summed by several ``backward``
+    before a step, without ghost clipping, are counted.
+
+    A step is refused, before the weights move, if its noise is scaled to less than the norm at which ghost or per-layer
+    clipping has clipped. Where flat clipping has clipped the parts of one batch at different norms, the largest counts.
     """
 
     def __init__(self) -> None:
@@ -65,23 +75,22 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step: noise in [0, inf) times the clipping norm, on a batch sampled at a rate in [0, 1]."""
         history = self.history
+        if type(noise_multiplier) is not float or type(sample_rate) is not float:
+            noise_multiplier, sample_rate, _ = checked_line(noise_multiplier, sample_rate, 1)
         if history:
             noise, rate, steps = history[-1]
-            if noise == noise_multiplier and rate == sample_rate:
+            if noise == noise_multiplier and rate == sample_rate:  # and hence a number in its range
                 history[-1] = (noise, rate, steps + 1)
                 return
-        history.append(_entry(noise_multiplier, sample_rate, 1))
+        history.append(checked_line(noise_multiplier, sample_rate, 1))
 
     @property
     def run(self) -> Run:
         """All that was recorded, as one run; refuses a step without noise, which none describes."""
-        return Run(
-            tuple(chain.from_iterable((_step(noise, rate) * steps).parts for noise, rate, steps in self._entries()))
-        )
+        lines = checked_history(self.history)
+        return Run(tuple(chain.from_iterable((one_step(noise, rate) * steps).parts for noise, rate, steps in lines)))
 
-    def get_epsilon(
-        self, delta: float, *, method: str | None = None, poisson: bool = True, **_ignored: object
-    ) -> float:
+    def get_epsilon(self, delta: float, *, method: str | None = None, poisson: bool = True, **ignored: object) -> float:
         """Epsilon of all steps so far, at `delta`; ``inf`` if one of them added no noise.
 
         Guarantee
@@ -98,9 +107,11 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         poisson
             As in Opacus's GDP accountant, but only Poisson samples are accounted here.
 
-        What tunes Opacus's other accountants (`alphas`, `eps_error`, `delta_error`) and options of the optimizer, which
-        `make_private_with_epsilon` passes along, are accepted and change nothing.
+        What tunes Opacus's other accountants (`alphas`, `eps_error`, `delta_error`) and options of its optimizers,
+        which `make_private_with_epsilon` passes along, are accepted and change nothing. Other names are refused.
         """
+        if ignored and (unknown := sorted(ignored.keys() - _names_in_opacus())):
+            raise ParameterError(f"get_epsilon takes method and poisson, got {_validate.show(unknown[0])}.")
         if poisson is not True:
             raise UnsupportedError("Only Poisson samples are accounted here: draw batches with DPDataLoader.")
         delta = _validate.real("delta", delta, _validate.DELTA)
@@ -119,30 +130,52 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[DPOptimizer], None]:
         """What Opacus's optimizer calls after it has added noise and before it steps."""
-        return _StepHook(self, _validate.real("sample_rate", sample_rate, _validate.SAMPLING_RATE))
+        rate = _validate.real("sample_rate", sample_rate, _validate.SAMPLING_RATE)
+        return StepHook(self, rate_drawn_here(rate))
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue from what `state_dict` wrote, here or in one of Opacus's own accountants.
+    def load_state_dict(self, state_dict: Mapping[str, Any], *, of_opacus: bool = False) -> None:
+        """Continue from what `state_dict` wrote.
 
         Guarantee
         ---------
-        Raises `ParameterError`, a `ValueError`, and changes nothing, or restores every recorded step.
+        Raises `ParameterError`, a `ValueError`, and changes nothing, or restores every recorded step and forgets none:
+        what this accountant has recorded must be the beginning of what is restored. To go back to earlier weights, load
+        the model's state alone; the steps since then were made.
+
+        Parameters
+        ----------
+        state_dict
+            The state of an accountant of this kind.
+        of_opacus
+            Take the state of one of Opacus's own accountants too. Its history bounds the training only if every step
+            was made on one Poisson sample at the rate that it names, whole or split by a `BatchMemoryManager`; if no
+            batches were summed before a step, which Opacus records as one sample at a higher rate; if clipping was not
+            adaptive; and if no scheduler has changed the clipping norm, or clipping was flat and it did so between
+            batches. The history does not tell.
         """
         given: object = state_dict  # a checkpoint may hold anything
         if not isinstance(given, Mapping) or not {"history", "mechanism"} <= set(given):
             raise ParameterError(
                 f"The accountant's state must hold history and mechanism, got {_validate.show(state_dict)}."
             )
-        _validate.choice("mechanism", state_dict["mechanism"], SAME_HISTORY)
-        self.history = _entries(state_dict["history"])
-
-    def _entries(self) -> list[tuple[float, float, int]]:
-        """The history, checked, because anyone may set it; Opacus's search for noise does."""
-        return _entries(self.history)
+        mechanism = _validate.choice("mechanism", state_dict["mechanism"], SAME_SHAPE)
+        if mechanism != NAME and of_opacus is not True:
+            raise ParameterError(
+                f"mechanism must be '{NAME}', got '{mechanism}': a history of Opacus's own may be no bound. "
+                "If this one is, by what load_state_dict asks of it, pass of_opacus=True."
+            )
+        history = checked_history(state_dict["history"])
+        if not holds(history, checked_history(self.history)):
+            raise ParameterError(
+                "The accountant's state must go on from what is recorded here, and lacks some of it: those steps were "
+                "made, whatever weights are used now. To go back to earlier weights, load the model's state alone. "
+                "To resume a training, load its state before the first step."
+            )
+        self.history = history
 
     def _tells_all(self) -> bool:
         """Whether some step added no noise to what was sampled."""
-        return any(noise == 0 and rate > 0 and steps > 0 for noise, rate, steps in self._entries())
+        return any(noise == 0 and rate > 0 and steps > 0 for noise, rate, steps in checked_history(self.history))
 
 
 def get_noise_multiplier(
@@ -172,9 +205,10 @@ def get_noise_multiplier(
     target_delta
         Failure mass, in (0, 1).
     sample_rate
-        Poisson inclusion probability, in (0, 1]; ``1 / len(data_loader)`` in Opacus.
+        Poisson inclusion probability, in (0, 1]; ``1 / len(data_loader)`` in Opacus. Rounded up as the sampler does.
     epochs, steps
-        How long to train, one of the two. Epochs are ``epochs / sample_rate`` steps, rounded up.
+        How long to train, one of the two: ``epochs * len(data_loader)`` steps of the private loader. Epochs are
+        ``epochs / sample_rate`` steps, rounded up.
     accountant
         ``"dprounds"``; for the others call Opacus's function.
     epsilon_tolerance
@@ -199,7 +233,7 @@ def get_noise_multiplier(
         rounds = _validate.count("steps", steps)
 
     def make_run(noise: float) -> Run:
-        return _step(noise, rate) * rounds
+        return one_step(noise, rate) * rounds
 
     tolerance = NOISE_TOLERANCE
     while True:
@@ -222,12 +256,14 @@ def while_affordable(
     """The batches, until one more step of `optimizer` would exceed the budget.
 
     Planned once for each configuration, and anew when a scheduler changes the noise; a step then costs a comparison.
-    Batches that a `BatchMemoryManager` splits may be passed as they come.
+    Batches that a `BatchMemoryManager` splits may be passed as they come. What it has drawn ahead when the loop ends is
+    forgotten, so begin a new pass over the loader after that.
 
     Guarantee
     ---------
     Raises, or stops such that the training, with one more step after each batch that was yielded, is within
-    (`epsilon`, `delta`) by `method`.
+    (`epsilon`, `delta`) by `method`. A step on a batch that was yielded, and which the plan could not foresee, raises
+    `InfeasibleError` before the weights move if it would exceed the budget.
 
     Parameters
     ----------
@@ -245,101 +281,82 @@ def while_affordable(
     method
         The bound to plan by; exact by default.
     """
+    hook = _hook_of(optimizer)
+    together = _validate.count("accumulated", accumulated, least=1)
+    budget = Budget(hook.accountant, epsilon=epsilon, delta=delta, method=method)
+    if optimizer._step_skip_queue or optimizer._is_last_step_skipped:
+        raise ParameterError(
+            "optimizer must be between two batches: it has begun one that was split, or a loader has drawn some ahead. "
+            "Pass a loader that has not begun, after drop_split_batches(optimizer) if a loop was left early."
+        )
+
+    def goes_on() -> bool:
+        noise, rate, _ = checked_line(shared_noise(optimizer.noise_multiplier, together), hook.sample_rate, 1)
+        return budget.affords(noise, rate, together)
+
+    goes_on()  # so that what it refuses is refused at the call
+    return _guarded(batches, goes_on, optimizer, hook, budget)
+
+
+def _guarded(
+    batches: Iterable[Batch], goes_on: Callable[[], bool], optimizer: DPOptimizer, hook: StepHook, budget: Budget
+) -> Iterator[Batch]:
+    """The batches while it goes on; until those that were yielded are stepped, no step exceeds the budget."""
+    source = iter(batches)  # and not before, as a loader that draws ahead does so at once
+    end, passes, left = hook.batches, hook.passes, False
+    hook.budgets.append((budget, math.inf))
+    try:
+        while goes_on():
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+            end, passes = end + 1, hook.passes
+            yield batch
+    except GeneratorExit:
+        left = True
+        raise
+    finally:
+        hook.end_budgets(budget, at=hook.batches if left else end)
+        # a loop that was left early is told so late, perhaps when another one has begun
+        if hook.passes == passes:
+            forget_split_batches(optimizer, hook, kept=0 if left else max(end - hook.batches, 0))
+
+
+def drop_split_batches(optimizer: DPOptimizer) -> None:
+    """Forget the batch that was split and not yet stepped, and those that its loader has drawn ahead.
+
+    Needed after a loop over a `BatchMemoryManager` that was left early, by ``break`` or an error: the next step would
+    add what is left of one batch to another one, and be recorded as one. Nothing of what is forgotten was released.
+    Begin a new pass over the loader after it.
+    """
+    forget_split_batches(optimizer, _hook_of(optimizer))
+
+
+def _hook_of(optimizer: DPOptimizer) -> StepHook:
+    """The hook by which an optimizer records here."""
     hook = getattr(optimizer, "step_hook", None)
-    if not isinstance(hook, _StepHook):
+    if not isinstance(hook, StepHook):
         raise ParameterError(
             f"optimizer must be one that PrivacyEngine(accountant='{NAME}') made private, "
             f"got {_validate.show(optimizer)}."
         )
-    together = _validate.count("accumulated", accumulated, least=1)
-    accountant = hook.accountant
-
-    def plan() -> Check:
-        noise_multiplier, history = optimizer.noise_multiplier, accountant.history
-        noise, rate, _ = _entry(_shared(noise_multiplier, together), hook.sample_rate, 1)
-        length, last = len(history), (history[-1] if history else None)
-        if noise == 0 or accountant._tells_all():
-            left = 0  # nothing is affordable without noise, or after it
-        else:
-            step = _step(noise, rate) * together
-            left = rounds_left(accountant.run, step, epsilon=epsilon, delta=delta, method=method)
-
-        def admits_one_more() -> bool:
-            if optimizer.noise_multiplier != noise_multiplier or accountant.history is not history:
-                return False
-            recorded = history[max(length - 1, 0) :]
-            if not all(entry == last or entry[:2] == (noise, rate) for entry in recorded):
-                return False
-            rounds = sum(steps for *what, steps in recorded if tuple(what) == (noise, rate))
-            if last is not None and last[:2] == (noise, rate):
-                rounds -= last[2]
-            return rounds <= (left - 1) * together
-
-        return admits_one_more
-
-    return guarded(batches, plan)
+    return hook
 
 
-@dataclass
-class _StepHook:
-    """Records each step of an optimizer whose batches are sampled at one rate."""
-
-    accountant: ExactAccountant
-    sample_rate: float
-
-    def __call__(self, optimizer: DPOptimizer) -> None:
-        # Opacus divides the noisy count of clipped records by the size of the batch, which is as private as they are
-        if isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier"):
-            raise UnsupportedError(
-                "No theorem here covers Opacus's adaptive clipping: it tells the size of each Poisson batch. "
-                "Use flat or per-layer clipping."
-            )
-        batches = optimizer.accumulated_iterations
-        noise = _shared(optimizer.noise_multiplier, batches)
-        for _ in range(batches):
-            self.accountant.step(noise_multiplier=noise, sample_rate=self.sample_rate)
-
-
-def _shared(noise_multiplier: float, batches: int) -> float:
-    r"""The noise of each of `batches` batches whose gradients are summed before noise is added once.
-
-    Normal noise of deviation s is the sum of k independent ones of :math:`s/\sqrt{k}`, so that the step tells no more
-    than k releases with that noise on one batch each. (A single release at k times the rate would be too little: a
-    record may be in several of the batches.) Rounded down.
-    """
-    return noise_multiplier if batches == 1 else noise_multiplier / math.sqrt(batches) * (1.0 - HAIR)
-
-
-def _step(noise: float, rate: float) -> Run:
-    """One step. At rate 1 nothing is sampled, and one direction answers for both; at rate 0 nobody is in the batch."""
-    if rate == 0:
-        return Run()
-    return (Gaussian(noise) if rate == 1 else PoissonSampled(Gaussian(noise), rate)) * 1
-
-
-def _entry(noise: float, rate: float, steps: int) -> tuple[float, float, int]:
-    """A line of the history, every number inside its range."""
-    return (
-        _validate.real("noise_multiplier", noise, NOISE),
-        _validate.real("sample_rate", rate, _validate.SAMPLING_RATE),
-        _validate.count("num_steps", steps),
-    )
-
-
-def _entries(history: Any) -> list[tuple[float, float, int]]:  # noqa: ANN401  (a checkpoint holds anything)
-    """A history, every line of it checked."""
-    try:
-        lines = [(noise, rate, steps) for noise, rate, steps in history]
-    except (TypeError, ValueError):
-        raise ParameterError(
-            "history must list (noise_multiplier, sample_rate, num_steps), got " + _validate.show(history) + "."
-        ) from None
-    return [_entry(*line) for line in lines]
+def _names_in_opacus() -> set[str]:
+    """Arguments of Opacus's optimizers and of its accountants' epsilons."""
+    optimizers = [kind.__init__ for kind in vars(opacus.optimizers).values() if inspect.isclass(kind)]
+    accountants = [kind.get_epsilon for kind in vars(opacus.accountants).values() if hasattr(kind, "get_epsilon")]
+    # the loader's option, which make_private takes by name and make_private_with_epsilon does not
+    return {"rand_on_empty"}.union(*(inspect.signature(method).parameters for method in optimizers + accountants))
 
 
 def _steps_of(epochs: float, rate: float) -> int:
     """Steps in so many epochs: rounded up, but for what only the division has added."""
     quotient = epochs / rate
+    if quotient == math.inf:
+        raise ParameterError(f"epochs must be fewer than sample_rate times 1.8e308, got {epochs:g}.")
     nearest = round(quotient)
     return nearest if abs(quotient - nearest) <= QUOTIENT_ERROR * quotient else math.ceil(quotient)
 

@@ -18,7 +18,7 @@ Batch = TypeVar("Batch")
 Check = Callable[[], bool]
 
 # Beside many different releases a plan is several exact sums over all of them, and a check of one number of rounds is
-# a single one. So a schedule that changes its step every epoch checks that this many fit, until they do not.
+# a single one. So a loop that also records other releases checks that this many fit, and then that one does.
 ROUNDS_AHEAD = 1024
 
 
@@ -67,11 +67,15 @@ def while_affordable(
     (Gaussian(20.0) * 685, True, True)
     """
     once = checked_release("step", step) * 1
+    planned: tuple[Run, int] | None = None
 
     def plan() -> Check:
-        before = accountant.run
-        left = rounds_left(before, once, epsilon=epsilon, delta=delta, method=method)
-        return lambda: _rounds_since(before, accountant.run, once) < left
+        nonlocal planned
+        now = accountant.run
+        again = planned is not None and _rounds_since(planned[0], now, once) == planned[1]
+        left = rounds_left(now, once, epsilon=epsilon, delta=delta, method=method, again=again)
+        planned = now, left
+        return lambda: _rounds_since(now, accountant.run, once) < left
 
     return guarded(batches, plan)
 
@@ -93,12 +97,21 @@ def _guarded(batches: Iterator[Batch], plan: Callable[[], Check], check: Check) 
         yield batch
 
 
-def rounds_left(spent: Run, step: Release, *, epsilon: float, delta: float, method: str | None = None) -> int:
-    """A number of rounds of `step` that fits beside what is `spent`: the largest one, or `ROUNDS_AHEAD`."""
+def rounds_left(
+    spent: Run, step: Release, *, epsilon: float, delta: float, method: str | None = None, again: bool = False
+) -> int:
+    """A number of rounds of `step` that fits beside what is `spent`, and 0 only if none does.
+
+    It is the largest one if nothing else is spent, or if the rounds of another answer were used up and it is asked
+    `again`; else it may be `ROUNDS_AHEAD`, or one.
+    """
     budget = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
-    # fewer rounds of the same step cost less, so all up to this number fit
-    if len(spent.parts) > 1 and (spent + step * ROUNDS_AHEAD).epsilon(delta=delta, method=method) <= budget:
-        return ROUNDS_AHEAD
+    if len(spent.parts) > 1 and not again:
+        # fewer rounds of the same step cost less, so all up to this number fit
+        for rounds in (ROUNDS_AHEAD, 1):
+            if (spent + step * rounds).epsilon(delta=delta, method=method) <= budget:
+                return rounds
+        return 0
     return max_rounds(step, epsilon=budget, delta=delta, method=method, spent=spent)
 
 
