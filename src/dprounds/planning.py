@@ -37,6 +37,7 @@ __all__ = [
     "max_rounds",
     "max_sampling_rate",
     "min_noise_multiplier",
+    "plan_batch_size",
     "plan_noise_multiplier",
     "plan_rounds",
     "plan_sampling_rate",
@@ -278,6 +279,40 @@ def plan_sampling_rate(
             "leave out what costs that much by itself."
         )
     return Plan(1.0 / found, search.cost(found))
+
+
+def plan_batch_size(
+    make_run: Callable[[float], Release],
+    dataset_size: int,
+    *,
+    epsilon: float,
+    delta: float,
+    method: str | None = None,
+    most: int | None = None,
+) -> Plan:
+    """The largest batch whose run, ``make_run(batch / dataset_size)``, is within the budget, with its epsilon.
+
+    For runs whose rounds follow from the rate, so that no rate between two batches has a meaning. Raises
+    `InfeasibleError` if there is none; the next larger batch, unless the answer is `most`, exceeds the budget.
+    """
+    most = dataset_size if most is None else most
+    search = _Search.of(make_run, epsilon, delta, method, tolerance=1e-6, inverted=True)
+    guess, _ = search.guess(dataset_size / most, float(dataset_size))
+    costs: dict[int, float] = {0: 0.0}
+
+    def cost(batch: int) -> float:
+        if batch:  # at the very rate that is meant, which search would take by its inverse
+            run = checked_release("what make_run returns", make_run(batch / dataset_size)) * 1
+            costs[batch] = run.epsilon(delta=search.delta, method=search.method)
+        return costs[batch]
+
+    best = largest_integer(cost, search.epsilon, guess=max(int(dataset_size / guess), 1), most=most)
+    if not best:
+        raise InfeasibleError(
+            f"Not even batches of one out of {dataset_size:,} meet epsilon={epsilon:g} at delta={delta:g}. "
+            "Raise epsilon or delta, add noise, or plan fewer rounds."
+        )
+    return Plan(best, costs[best])
 
 
 def checked_release(name: str, value: object) -> Release:

@@ -259,3 +259,15 @@ def test_json_may_be_asked_for_without_letters_that_a_terminal_lacks() -> None:
     found = questions.epsilon(TRAINED, delta=DELTA)
     assert found.to_json(ascii_only=True).isascii()
     assert json.loads(found.to_json(ascii_only=True)) == json.loads(found.to_json())
+
+
+def test_part_of_an_epoch_is_planned_in_batches_that_make_a_round() -> None:
+    setting = Setting(noise_multiplier=0.8, dataset_size=1000, epochs=0.5)
+    found = ask.rate(setting, epsilon=3.0, delta=1e-5, method="exact").best.values
+    batch = int(found["batch_size"] or 0)
+    assert 0 < batch <= 500
+    again = Setting(noise_multiplier=0.8, dataset_size=1000, batch_size=batch, epochs=0.5)
+    assert ask.epsilon(again, delta=1e-5, method="exact").best.values["epsilon"] == found["epsilon"]
+    assert ask.rate(setting, epsilon=90.0, delta=1e-5, method="exact").best.values["batch_size"] == 500
+    with pytest.raises(ParameterError, match="at least one round"):
+        ask.rate(Setting(noise_multiplier=0.8, dataset_size=1000, epochs=0.0005), epsilon=3.0, delta=1e-5)

@@ -14,18 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError
 from dprounds.mechanisms import Release, Run
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.planning import max_sampling_rate, plan_noise_multiplier, plan_rounds, plan_sampling_rate
+from dprounds.planning import plan_batch_size, plan_noise_multiplier, plan_rounds, plan_sampling_rate
 from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.rows import Values, answers_of, beside_balle, by_bound, chosen, counted, needed, rows_by
-from dprounds.questions.setting import NOISY_MECHANISMS, QuestionError, Setting
+from dprounds.questions.setting import NOISY_MECHANISMS, POSITIVE, QuestionError, Setting
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, plain, rounded
 
 __all__ = ["delta", "epsilon", "noise", "rate", "rounds"]
@@ -175,30 +173,29 @@ def rate(
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
     if setting.epochs is not None and dataset is None:
         raise QuestionError("dataset_size is missing: with epochs the answer is a batch size, which they are made of.")
-    setting.with_rate(0.5).run()  # everything else is there
+    largest = dataset
+    if dataset is not None and setting.epochs is not None:  # part of an epoch is not made by larger batches
+        largest = min(dataset, math.floor(_validate.real("epochs", setting.epochs, POSITIVE) * dataset))
+    setting.with_rate(0.5 if not largest or not dataset else 0.5 * largest / dataset).run()  # everything else is there
 
-    def make_run(sampling_rate: float, times: int | None = None) -> Run:
-        meant = setting if times is None else replace(setting, rounds=times, epochs=None)
-        return (spent or Run()) + meant.with_rate(sampling_rate).run()
+    def make_run(sampling_rate: float) -> Run:
+        return (spent or Run()) + setting.with_rate(sampling_rate).run()
 
     def ask(by: str) -> Values:
-        plan = plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
-        if dataset is None:
-            return {"sampling_rate": plan.value, "epsilon": plan.epsilon, "delta": delta}
-        batch = math.floor(Fraction(plan.value) * dataset)
-        if batch and setting.epochs is None:  # as many rounds at a rate that is no higher: they cost no more
-            return {"sampling_rate": plan.value, "batch_size": batch, "epsilon": plan.epsilon, "delta": delta}
-        while batch and (cost := make_run(batch / dataset).epsilon(delta=delta, method=by)) > epsilon:
-            # a smaller batch makes more rounds of the epochs: the largest for so many, then once more as many
-            times = setting.with_rate(batch / dataset).total_rounds()
-            least = max_sampling_rate(partial(make_run, times=times), epsilon=epsilon, delta=delta, method=by)
-            batch = min(batch - 1, math.floor(Fraction(least) * dataset))
-        if not batch:
-            raise InfeasibleError(
-                f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
-                "Raise epsilon or delta, add noise, or plan fewer rounds."
-            )
-        return {"sampling_rate": batch / dataset, "batch_size": batch, "epsilon": cost, "delta": delta}
+        if dataset is not None and setting.epochs is not None:
+            plan = plan_batch_size(make_run, dataset, epsilon=epsilon, delta=delta, method=by, most=largest)
+            found: Values = {"sampling_rate": plan.value / dataset, "batch_size": int(plan.value)}
+        else:
+            plan = plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
+            found = {"sampling_rate": plan.value}
+            if dataset is not None:  # as many rounds at a rate that is no higher cost no more
+                found["batch_size"] = math.floor(Fraction(plan.value) * dataset)
+                if not found["batch_size"]:
+                    raise InfeasibleError(
+                        f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
+                        "Raise epsilon or delta, add noise, or plan fewer rounds."
+                    )
+        return found | {"epsilon": plan.epsilon, "delta": delta}
 
     asked = _unless_spent(ask, "sampling_rate", epsilon=epsilon, delta=delta, spent=spent)
     rows = rows_by(chosen(method, RUN_METHODS), asked, RATE)
