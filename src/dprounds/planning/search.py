@@ -1,0 +1,180 @@
+"""The search for the parameter at which a run just meets its budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dprounds import _validate
+from dprounds.accounting.best_order import parameter_by_orders
+from dprounds.accounting.rounds import parameter_on_lines
+from dprounds.errors import NumericalError, ParameterError
+from dprounds.mechanisms.base import Release
+from dprounds.mechanisms.composition import Run
+from dprounds.planning.plan import checked_method, checked_release
+
+__all__ = ["Search"]
+
+# Below this the steps of a search are lost in rounding.
+TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
+# Where a search begins, noise as large as the signal, and how fast the ratio of its steps grows.
+START = 1.0
+GALLOP = 3.0
+# How near a guess by the orders should be that lines then improve.
+ROUGH = 1e-2
+# So often a search may meet noise at which nothing is proven before it says that it cannot tell.
+MOST_TROUBLES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """For the least x whose run meets the budget; `make_run` gets cheaper as x grows, or as 1/x falls if `inverted`."""
+
+    make_run: Callable[[float], Release]
+    epsilon: float
+    delta: float
+    method: str | None
+    tolerance: float
+    inverted: bool
+    known: dict[float, float] = field(default_factory=dict)
+    troubles: dict[float, NumericalError] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        make_run: Callable[[float], Release],
+        epsilon: float,
+        delta: float,
+        method: str | None,
+        tolerance: float,
+        *,
+        inverted: bool = False,
+    ) -> Search:
+        """A search whose arguments are checked."""
+        if not callable(make_run):
+            raise ParameterError(
+                f"make_run must be a function from a parameter to a run, got {_validate.show(make_run)}."
+            )
+        return cls(
+            make_run=make_run,
+            epsilon=_validate.real("epsilon", epsilon, _validate.FINITE_EPSILON),
+            delta=_validate.real("delta", delta, _validate.DELTA),
+            method=checked_method(method),
+            tolerance=_validate.real("tolerance", tolerance, TOLERANCE),
+            inverted=inverted,
+        )
+
+    def run(self, x: float) -> Run:
+        """The run that x makes."""
+        return checked_release("what make_run returns", self.make_run(1.0 / x if self.inverted else x)) * 1
+
+    def cost(self, x: float) -> float:
+        """Epsilon of the run that x makes, computed once; infinite where `method` cannot keep its promise."""
+        if x not in self.known:
+            try:
+                self.known[x] = self.run(x).epsilon(delta=self.delta, method=self.method)
+            except NumericalError as trouble:
+                self.known[x], self.troubles[x] = math.inf, trouble
+        return self.known[x]
+
+    def meets(self, x: float) -> bool:
+        """Whether the run that x makes is within the budget."""
+        return self.cost(x) <= self.epsilon
+
+    def guess(self, low: float, high: float) -> tuple[float, float]:
+        """Where the answer may be, and by what factor to look around there."""
+        start = min(max(START, low), high)
+        whole = self.run(high)
+        if whole.infinite_mass:
+            return start, 4.0
+        exact = self.method in (None, "exact") and whole.has_moment_function
+        by_orders = parameter_by_orders(
+            lambda x: self.run(min(max(x, low), high)).finite_rdp,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method="balle" if exact else self.method or "optimal",
+            start=start,
+            settled=ROUGH if exact else 1e-3 * self.tolerance,
+        )
+        if by_orders is None:
+            return start, 4.0
+        by_orders = min(max(by_orders, low), high)
+        found = self.exact_guess(by_orders) if exact else by_orders
+        if found is None:  # the exact answer is below that of the orders, by a few percent as a rule
+            return by_orders, 1.1
+        return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.0 + 0.9 * self.tolerance
+
+    def exact_guess(self, guess: float) -> float | None:
+        """About the answer of the exact method, from a guess nearby; None where no line finds it."""
+        with suppress(NumericalError):
+            return parameter_on_lines(
+                lambda x: self.run(x).law(),
+                epsilon=self.epsilon,
+                delta=self.delta,
+                guess=guess,
+                settled=0.1 * self.tolerance,
+            )
+        return None
+
+    def least(self, low: float, high: float) -> float | None:
+        """The least x in [low, high] that meets the budget, from above; `low` if that does, None if `high` does not.
+
+        Brackets by galloping from the guess, then takes secants on the logarithms, in which the cost of noise is nearly
+        straight, while they stay inside of the bracket.
+        """
+        x, factor = self.guess(low, high)
+        if self.meets(x):
+            passing, failing = x, x
+            while failing == passing:
+                if passing == low:
+                    return low
+                x = max(passing / factor, low)
+                passing, failing = (x, x) if self.meets(x) else (passing, x)
+                factor **= GALLOP
+        else:
+            passing, failing = x, x
+            while failing == passing:
+                if failing == high:
+                    self.raise_trouble(high)
+                    return None
+                x = min(failing * factor, high)
+                passing, failing = (x, failing) if self.meets(x) else (x, x)
+                factor **= GALLOP
+        older, newer = failing, passing
+        turns = 0
+        while passing > failing * (1.0 + self.tolerance):
+            if len(self.troubles) > MOST_TROUBLES:
+                self.raise_trouble(failing)
+            root = self.crossing(older, newer)
+            if not failing < root < passing:
+                root = self.crossing(failing, passing)
+            if passing < root * (1.0 + 0.5 * self.tolerance):  # the answer, if the other side of the root is seen too
+                x = passing / (1.0 + 0.9 * self.tolerance)
+            elif root < failing * (1.0 + 0.5 * self.tolerance):
+                x = failing * (1.0 + 0.9 * self.tolerance)
+            else:  # a nudge to the passing side, so that a step that is nearly right is an answer
+                x = root * (1.0 + 0.3 * self.tolerance)
+            turns += 1
+            if not failing < x < passing or turns % 6 == 0:  # a bisection now and then, whatever the secants do
+                x = math.sqrt(failing) * math.sqrt(passing)
+            if not failing < x < passing:
+                break
+            older, newer = newer, x
+            passing, failing = (x, failing) if self.meets(x) else (passing, x)
+        self.raise_trouble(failing)
+        return passing
+
+    def crossing(self, x: float, y: float) -> float:
+        """Where the line through two costs, on logarithms, meets the budget; NaN where it does not."""
+        with np.errstate(all="ignore"):  # zeros and infinities end as NaN
+            above, below = (np.log(self.cost(point)) - np.log(self.epsilon) for point in (x, y))
+            return float(x * np.exp(above / (above - below) * np.log(y / x)))
+
+    def raise_trouble(self, x: float) -> None:
+        """Refuse an answer that ends where the computation failed rather than the budget: less noise may do."""
+        if x in self.troubles:
+            raise self.troubles[x]
