@@ -27,7 +27,9 @@ def rounds_within(step: Release, *, epsilon: float) -> Figure:
     """Epsilon over rounds of `step`, with the rounds that each method allows within `epsilon`."""
     allowed = {method: max_rounds(step, epsilon=epsilon, delta=DELTA, method=method) for method in METHODS}
     last = int(BEYOND * max(allowed.values()))
-    curve = curves.epsilon_over_rounds(step, delta=DELTA, last=last, methods=METHODS)
+    curve = curves.epsilon_over_rounds(
+        step, delta=DELTA, last=last, methods=METHODS, including=sorted(set(allowed.values()))
+    )
     return plots.epsilon_over_rounds(curve, epsilon=epsilon, allowed=allowed)
 
 

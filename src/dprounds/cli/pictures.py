@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the library and Matplotlib load when a picture is asked for
     from matplotlib.figure import Figure
@@ -15,56 +16,143 @@ __all__ = ["allowed_rounds", "by_method", "conversion", "cost_so_far", "profile"
 
 # A little more than the last answer, so that every curve is seen to cross the budget.
 BEYOND = 1.15
-# Joint ranges are computed for orders up to this.
+# A picture on paper is looked at more closely than one on a page.
+POINTS = 100
+PROFILE_POINTS = 161
+# Runs too short to share their work with others, a tenth of a second each.
+OWN = 10
+# Joint ranges are computed for orders up to this, and for deltas from this on.
 MOST_DRAWN_ORDER = 1e6
+LEAST_DRAWN_DELTA = 1e-249
+# Rounds that doubles count one by one.
+MOST_DRAWN_ROUNDS = 2**53
+# Letters in a line of a title, and how it says what people know by a letter.
+TITLE_WIDTH = 54
+NO_BREAK = "\u00a0"
+LETTERS = {"epsilon": "ε", "delta": "δ"}
+UNITS = {"epsilon": " (nats)", "rdp": " (nats)", "delta": " (failure mass)"}
+# What need not be said beside what.
+IMPLIED = {"sampling_rate": ("batch_size", "dataset_size"), "rounds": ("epochs",)}
 
 
 def allowed_rounds(found: Answers, step: Release) -> Figure:
     """Epsilon over rounds by each method, with the budget and the rounds that each allows."""
     from dprounds import curves, plots
 
-    allowed = {row.method: int(row.values["rounds"] or 0) for row in found.answers if row.error is None}
+    allowed = {method: int(value) for method, value in _values(found).items()}
     delta, epsilon = float(found.inputs["delta"]), float(found.inputs["epsilon"])
-    last = max(int(BEYOND * max(allowed.values())), 2)
-    curve = curves.epsilon_over_rounds(step, delta=delta, last=last, methods=tuple(allowed))
+    last = min(max(int(BEYOND * max(allowed.values())), 2), MOST_DRAWN_ROUNDS)
+    curve = curves.epsilon_over_rounds(
+        step,
+        delta=delta,
+        last=last,
+        points=POINTS,
+        methods=tuple(allowed),
+        including=sorted({rounds for rounds in allowed.values() if rounds}),
+        own=OWN,
+    )
     return plots.epsilon_over_rounds(curve, epsilon=epsilon, allowed=allowed)
 
 
 def cost_so_far(found: Answers, run: Run) -> Figure:
-    """Epsilon over the rounds of a run; of a run of several parts, over repetitions of the whole."""
+    """Epsilon over the rounds of a run; of one that has several parts, or too few or many rounds, the answers."""
     from dprounds import curves, plots
 
-    step, last = (run.mechanisms[0], run.rounds) if len(run.parts) == 1 else (run, 1)
-    methods = tuple(row.method for row in found.answers if row.error is None)
-    curve = curves.epsilon_over_rounds(step, delta=float(found.inputs["delta"]), last=max(last, 1), methods=methods)
-    return plots.epsilon_over_rounds(curve)
+    if len(run.parts) != 1 or not 2 <= run.rounds <= MOST_DRAWN_ROUNDS:
+        return by_method(found)
+    costs = _values(found)
+    curve = curves.epsilon_over_rounds(
+        run.mechanisms[0],
+        delta=float(found.inputs["delta"]),
+        last=run.rounds,
+        points=POINTS,
+        methods=tuple(costs),
+        including=[run.rounds],
+        own=OWN,
+    )
+    return plots.epsilon_over_rounds(curve, costs=costs)
 
 
 def profile(found: Answers, run: Run) -> Figure:
-    """Delta over epsilon by each method."""
+    """Delta over epsilon by each method, and what each answers at the epsilon that was asked for."""
     from dprounds import curves, plots
 
-    methods = tuple(row.method for row in found.answers if row.error is None)
-    return plots.privacy_profile(curves.privacy_profile(run, methods=methods))
+    deltas, epsilon = _values(found), float(found.inputs["epsilon"])
+    asked = [] if epsilon == math.inf else [epsilon]
+    curve = curves.privacy_profile(run, points=PROFILE_POINTS, methods=tuple(deltas), including=asked)
+    return plots.privacy_profile(curve, epsilon=epsilon, answers=deltas) if asked else plots.privacy_profile(curve)
 
 
 def by_method(found: Answers) -> Figure:
     """The answer of each method, side by side."""
     from dprounds import plots
 
-    name = found.quantity.name
-    answers = {row.method: float(row.values[name] or 0) for row in found.answers if row.error is None}
+    answers = _values(found)
     labels = {method: found.quantity.text(value) for method, value in answers.items()}
-    return plots.answers_by_method(
-        answers, quantity=found.quantity.title, title=f"dprounds {found.question}", labels=labels
-    )
+    quantity = found.quantity.title + UNITS.get(found.quantity.name, "")
+    return plots.answers_by_method(answers, quantity=quantity, title=_asked(found), labels=labels)
 
 
 def conversion(found: Answers) -> Figure:
     """The joint range of the two divergences with each method's bound; beyond where it is drawn, the answers."""
     from dprounds import curves, plots
+    from dprounds.questions.wording import plain
 
-    order, epsilon = float(found.best.values["order"] or 0), float(found.best.values["epsilon"] or 0)
-    if not (order <= MOST_DRAWN_ORDER and epsilon < math.inf):
+    best = {name: float(found.best.values[name] or 0) for name in ("order", "rdp", "epsilon", "delta")}
+    is_drawn = best["order"] <= MOST_DRAWN_ORDER and max(best["epsilon"], best["rdp"]) < math.inf
+    if not (is_drawn and LEAST_DRAWN_DELTA <= best["delta"] < 1):
         return by_method(found)
-    return plots.joint_range(curves.conversion_picture(order=order, epsilon=epsilon))
+    picture = curves.conversion_picture(
+        order=best["order"], epsilon=best["epsilon"], delta=best["delta"], methods=tuple(_values(found))
+    )
+    shown = {name: plain(value) for name, value in best.items()}
+    shown[found.quantity.name] = found.quantity.text(best[found.quantity.name])
+    title = (
+        f"({shown['order']}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP by {found.best.method}"
+    )
+    return plots.joint_range(picture, point=(best["delta"], best["rdp"]), title=title)
+
+
+def _values(found: Answers) -> dict[str, float]:
+    """What each method answers that does."""
+    name = found.quantity.name
+    return {row.method: row.values[name] or 0 for row in found.answers if row.error is None}
+
+
+def _asked(found: Answers) -> str:
+    """The question in a few lines, for a title."""
+    from dprounds.plots.style import caption
+
+    given: dict[str, Any] = dict(found.inputs)
+    target = [f"{letter} = {_short(given.pop(name))}" for name, letter in LETTERS.items() if name in given]
+    asked = f"{found.quantity.title} {'within' if len(target) == 2 else 'at'} {', '.join(target)}"
+    spent = given.pop("spent", None)
+    if "run" in given:
+        setting = caption(given["run"])
+    else:
+        words = ", ".join(word.replace(" ", NO_BREAK) for word in _words(given))
+        setting = fill(words, TITLE_WIDTH, max_lines=2, placeholder=" …").replace(NO_BREAK, " ")
+    return "\n".join([asked, *([setting] if setting else []), *(["beside what was spent before"] if spent else [])])
+
+
+def _words(given: dict[str, Any]) -> list[str]:
+    """A setting as one says it; of a rate and what it follows from the rate, and of rounds and epochs the rounds."""
+    for name, implied in IMPLIED.items():
+        if name in given:
+            given = {other: value for other, value in given.items() if other not in implied}
+    words = []
+    for name, value in given.items():
+        if name == "mechanism":
+            words.append(str(value))
+        elif name in ("rounds", "epochs"):
+            words.append(f"{_short(value)} {name if value != 1 else name[:-1]}")
+        else:
+            words.append(f"{name.replace('_', ' ')} {_short(value)}")
+    return words
+
+
+def _short(value: object) -> str:
+    """A number for a title: five digits of one that is not whole."""
+    from dprounds.plots.style import power
+
+    return power(float(f"{value:.5g}")) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else "…"

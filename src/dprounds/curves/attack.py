@@ -94,7 +94,7 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
     # squares, because the profile bends most at small epsilons
     at = last_epsilon(whole, LAST_DELTA) * np.linspace(0.0, 1.0, PROFILE_POINTS) ** 2
     found = privacy_profile(whole, epsilons=at, methods=("optimal", "exact")).delta
-    delta = found["exact"] if "exact" in found else found["optimal"]
+    delta = np.minimum(found["exact"], found["optimal"]) if "exact" in found else found["optimal"]
     missed = false_negative_rates(lambda epsilon: _between(epsilon, at, delta), np.append(rates, FEW_FALSE_ALARMS))
     return TradeOffCurve(
         run=whole,

@@ -2,12 +2,14 @@
 
 K of n equal rounds is n times that of one, so a line made for one number of rounds brackets delta for others as well:
 right for all of them, and tightly from a third to three times as many (docs/theory/accounting.md has the bounds).
+
+A run too short for any line answers by itself, on a lattice. That takes a tenth of a second, so few points ask for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,12 +19,13 @@ from numpy.typing import NDArray
 from dprounds.accounting.line import Line
 from dprounds.accounting.loss_law import LossLaw, line_near
 from dprounds.accounting.saddle import saddle_at_delta, saddle_at_epsilon
+from dprounds.curves.spacing import evenly, some_rounds
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["exact_deltas", "exact_epsilons"]
+__all__ = ["exact_deltas", "exact_epsilons", "far_deltas"]
 
 Array = NDArray[np.float64]
 
@@ -40,44 +43,84 @@ MOST_STEPS = 40
 WIDEST = 1e-3
 # Epsilons on either side that a line is tried for.
 NEIGHBOURS = 24
+# Runs of atoms that no line resolves, of which so many answer by themselves in any curve, a tenth of a second each.
+ATOMS = 4
+# Epsilons of a profile that ask the run one by one, where not even a row of lattices serves for all of them.
+FEW = 16
+# A row that is so much above what the run says by itself does not.
+POOR = 1.01
+# Epsilons far beyond the picture that may ask the run, half a second each.
+FAR = 3
 
 
-def exact_epsilons(step: Release, rounds: Sequence[int], *, delta: float) -> Array:
-    """Exact epsilon at `delta` for each of increasing numbers of rounds; inf where none is proven.
+def exact_epsilons(
+    step: Release, rounds: Sequence[int], *, delta: float, own: int = 0, always: Collection[int] = ()
+) -> Array:
+    """Exact epsilon at `delta` for each of increasing numbers of rounds; inf where none is proven, or was asked for.
+
+    Where no line can be made, about `own` of the runs are asked by themselves, and those of `always`.
 
     Guarantee
     ---------
-    Each is an epsilon at which the upper bound of delta was computed and is at most `delta`, or inf. Errs upward, by
-    less than a thousandth of itself: at that distance below it the lower bound of delta is at least `delta`.
+    Each is an epsilon at which the upper bound of delta was computed and is at most `delta`, or inf. Errs upward: on a
+    line by less than a thousandth of itself, since at that distance below it the lower bound of delta is at least
+    `delta`; else as the run does before it looks at the best order.
     """
     found = np.full(len(rounds), math.inf)
     waiting = list(range(len(rounds)))
-    start = 1.0
+    # a sum of responses, or one with a mass at infinity, takes a few milliseconds: all of them
+    most = ATOMS + own if step._has_cells and step._response_loss is None else len(rounds)
+    start, is_last_line = 1.0, False
     while waiting and step.infinite_mass == 0:  # a mass at infinity is not proportional to the rounds
-        made = next(i for i in waiting if rounds[i] * REACH >= rounds[waiting[-1]])
+        made = waiting[-1] if is_last_line else next(i for i in waiting if rounds[i] * REACH >= rounds[waiting[-1]])
         try:
             served, start = _by_lines(step, rounds[made], [rounds[i] for i in waiting], delta, start)
         except NumericalError:
-            return found  # K does not fall fast enough for a sum, and with fewer rounds it falls less
+            if made != waiting[-1] and (own or always):
+                is_last_line = True  # with more rounds K falls faster; another line costs less than a run
+                continue
+            most = own  # K does not fall fast enough for a sum, and with fewer rounds it falls less
+            break
         if rounds[made] not in served:
             break  # atoms that no line resolves
         for i in waiting:
             found[i] = served.get(rounds[i], math.inf)
         waiting = [i for i in waiting if rounds[i] not in served]
-    for i in waiting:
+    chosen = {*always, *some_rounds([rounds[i] for i in waiting], most)}
+    for i in (i for i in waiting if rounds[i] in chosen):
         with suppress(NumericalError):
-            found[i] = (step * rounds[i]).epsilon(delta=delta, method="exact")
+            found[i] = _own_epsilon(step * rounds[i], delta)
     return found
 
 
-def exact_deltas(run: Run, epsilons: Array) -> Array:
-    """Exact delta at each of increasing epsilons. Errs upward; by less than `WIDEST` where the loss has no atoms.
+def _own_epsilon(run: Run, delta: float) -> float:
+    """The exact epsilon of one run, without what the best order may prove below it: a curve knows that already."""
+    if not run.infinite_mass < delta:
+        return run.epsilon(delta=delta, method="exact")
+    return run._exact_epsilon(delta).upper
 
-    Raises `NumericalError` where no line can be made.
+
+def exact_deltas(run: Run, epsilons: Array) -> Array:
+    """Exact delta at each of increasing epsilons; inf where none is proven. Errs upward.
+
+    By less than `WIDEST`, or as far as the run itself does.
     """
     if run._responses() is not None:  # few randomized responses have a short sum of their own
         return np.asarray(run.profile(epsilons, method="exact"))
+    try:
+        deltas, is_wide = _deltas_on_lines(run, epsilons)
+    except NumericalError:
+        return _own_deltas(run, epsilons)
+    if is_wide.any() and run._is_carried:  # atoms, of which a lattice may tell more
+        with suppress(NumericalError):
+            deltas[is_wide] = np.minimum(deltas[is_wide], run._lattice_profile(epsilons[is_wide]))
+    return deltas
+
+
+def _deltas_on_lines(run: Run, epsilons: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Delta at each of increasing epsilons from above, and whether it may be further above than `WIDEST`."""
     deltas = np.zeros_like(epsilons)
+    least = np.zeros_like(epsilons)
     for direction in run.directions:
         law = _cheap(run.law(direction))
         waiting = np.flatnonzero(epsilons < law.max_loss)
@@ -92,11 +135,50 @@ def exact_deltas(run: Run, epsilons: Array) -> Array:
             lower, upper = line.bracket(epsilons[near])
             served = (upper - lower <= WIDEST * upper) | (near == waiting[middle])
             deltas[near[served]] = np.maximum(deltas[near[served]], upper[served])
+            least[near[served]] = np.maximum(least[near[served]], lower[served])
             waiting = np.setdiff1d(waiting, near[served], assume_unique=True)
-    if not run.infinite_mass:
-        return deltas
-    # a hair for the sum, as in the exact accountant
-    return np.minimum((run.infinite_mass + deltas) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0)
+    is_wide = deltas - least > WIDEST * deltas
+    if run.infinite_mass:
+        # a hair for the sum, as in the exact accountant
+        deltas = np.minimum((run.infinite_mass + deltas) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0)
+    return deltas, is_wide
+
+
+def _own_deltas(run: Run, epsilons: Array) -> Array:
+    """Delta as the run itself answers, at every epsilon if its row is tight, else at a few; inf elsewhere."""
+    found = np.full_like(epsilons, math.inf)
+
+    def ask(i: int) -> float:
+        with suppress(NumericalError):
+            found[i] = run.delta(epsilon=float(epsilons[i]), method="exact")
+        return float(found[i])
+
+    with suppress(NumericalError):
+        row = np.asarray(run.profile(epsilons, method="exact"))
+        # a lattice made for a larger epsilon may serve for a smaller one, and be far above it
+        if all(row[i] <= POOR * ask(i) for i in {0, epsilons.size // 4}):
+            return np.asarray(np.minimum(row, found))
+    for i in evenly(range(epsilons.size), FEW):
+        ask(i)
+    return found
+
+
+def far_deltas(run: Run, epsilons: Array) -> Array:
+    """Exact delta at increasing epsilons far beyond what a picture shows of itself; inf where none is proven.
+
+    Each is on a line, or by the run itself for the first few that have none.
+    """
+    found = np.full_like(epsilons, math.inf)
+    asked = 0
+    for i in range(epsilons.size):
+        try:
+            found[i] = _deltas_on_lines(run, epsilons[i : i + 1])[0][0]
+        except NumericalError:
+            asked += 1
+            if asked <= FAR:
+                with suppress(NumericalError):
+                    found[i] = run.delta(epsilon=float(epsilons[i]), method="exact")
+    return found
 
 
 def _cheap(law: LossLaw) -> LossLaw:

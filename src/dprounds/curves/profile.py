@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dprounds import _validate
 from dprounds.conversions import delta_from_rdp
 from dprounds.curves.by_orders import least_by_orders
-from dprounds.curves.on_lines import exact_deltas
+from dprounds.curves.on_lines import exact_deltas, far_deltas
 from dprounds.curves.rounds import checked_methods, table_orders
 from dprounds.errors import NumericalError, ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
@@ -27,6 +28,9 @@ Array = NDArray[np.float64]
 
 # Where no finite epsilon meets the last delta, the curve ends at the first of these that one meets.
 LARGER_DELTAS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5)
+# Room beyond an epsilon that is to be among the points, and points on the way to one that is far.
+BEYOND = 1.06
+ON_THE_WAY = 12
 # Where no epsilon is finite there is nothing to see, and any range will do.
 SOME_EPSILON = 10.0
 
@@ -42,7 +46,7 @@ class ProfileCurve:
     epsilon
         In nats, increasing.
     delta
-        For each method, a delta that holds at each epsilon; in [0, 1].
+        For each method, a delta in [0, 1] that holds at each epsilon; inf where the method proves none.
     """
 
     run: Run
@@ -50,11 +54,12 @@ class ProfileCurve:
     delta: dict[str, Array]
 
     def to_rows(self) -> list[dict[str, float | str]]:
-        """A row for every point and method."""
+        """A row for every point and method; points at which a method says nothing have none."""
         return [
             {"epsilon": float(epsilon), "method": method, "delta": float(delta)}
             for method, deltas in self.delta.items()
             for epsilon, delta in zip(self.epsilon, deltas, strict=True)
+            if delta < math.inf
         ]
 
 
@@ -65,14 +70,15 @@ def privacy_profile(
     last_delta: float = 1e-10,
     points: int = 81,
     methods: Sequence[str] = RUN_METHODS,
+    including: ArrayLike = (),
 ) -> ProfileCurve:
     """Delta over epsilon, by each of `methods` that applies.
 
     Guarantee
     ---------
     Raises, or returns deltas that hold. They are within a thousandth above what the run itself answers, but for the
-    exact ones of a loss with atoms (few rounds of Laplace noise), which may be wider. ``"exact"`` is left out where the
-    run has no exact answer.
+    exact ones of a loss with atoms (few rounds of Laplace noise), which may be wider. The points are proven; a line
+    drawn between two of them is not. ``"exact"`` is left out where the run has no exact answer.
 
     Parameters
     ----------
@@ -86,6 +92,8 @@ def privacy_profile(
         How many by default, at least 2.
     methods
         Which of the five, in any order.
+    including
+        Epsilons in [0, inf) that are to be among the points, beside the others; the curve reaches beyond them.
 
     Examples
     --------
@@ -98,20 +106,31 @@ def privacy_profile(
     last_delta = _validate.real("last_delta", last_delta, _validate.DELTA)
     points = _validate.count("points", points, least=2)
     methods = checked_methods(methods)
+    always = _validate.real_array("including", including, _validate.FINITE_EPSILON).ravel()
     if epsilons is None:
-        at = np.linspace(0.0, last_epsilon(whole, last_delta), points)
+        near = np.linspace(0.0, last_epsilon(whole, last_delta), points)
     else:
-        at = np.unique(_validate.real_array("epsilons", epsilons, _validate.FINITE_EPSILON))
-        if not at.size:
+        near = np.unique(_validate.real_array("epsilons", epsilons, _validate.FINITE_EPSILON))
+        if not near.size:
             raise ParameterError("epsilons must hold one number or more, got none.")
-    delta = _by_orders(whole, at, methods)
-    if "exact" in methods and whole.has_moment_function:
-        try:
-            exact = exact_deltas(whole, at)
-        except NumericalError:
-            pass
-        else:
-            delta["exact"] = np.minimum(exact, delta["optimal"]) if "optimal" in delta else exact
+    last = near[-1]
+    near = np.union1d(near, always[always <= last])
+    far = always[always > last]
+    if far.size and epsilons is None:
+        far = np.union1d(far, np.geomspace(last, BEYOND * far.max(), ON_THE_WAY)[1:])
+    at = np.append(near, np.unique(far))
+    is_exact = "exact" in methods and whole.has_moment_function
+    by_orders = _by_orders(whole, at, (*methods, "optimal") if is_exact else methods)
+    delta = {method: by_orders[method] for method in methods if method in by_orders}
+    if is_exact:
+        exact = np.append(exact_deltas(whole, near), far_deltas(whole, at[near.size :]))
+        for i in np.flatnonzero(np.isin(at, always) & (exact == math.inf)).tolist():
+            with suppress(NumericalError):
+                exact[i] = whole.delta(epsilon=float(at[i]), method="exact")
+        # as in a run, a best order that proves less is as exact
+        exact = np.where(exact < math.inf, np.minimum(exact, by_orders["optimal"]), exact)
+        if (exact < math.inf).any():
+            delta["exact"] = exact
     return ProfileCurve(run=whole, epsilon=at, delta=delta)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
 from dprounds.conversions import METHODS, rdp_from_dp
+from dprounds.curves.spacing import deltas_to_draw
 from dprounds.divergences import Divergence, hockey_stick, joint_range, renyi
 
 __all__ = ["JointRangePicture", "conversion_picture", "joint_range_picture"]
@@ -29,6 +30,15 @@ AXES = {
     "le_cam": "Le Cam divergence",
 }
 INSIDE = _validate.Interval.parse("(0, 1)")
+# Where the deltas end that are drawn; beyond one that is to be seen, at this part of its distance from 1.
+LAST_DELTA = 0.99
+NEARER = 0.1
+MOST_DELTA = 1.0 - 1e-15
+# And where they begin, seen from it.
+SMALLER = 1e-3
+# A joint range has no smaller values.
+LEAST_DELTA = 1e-249
+SEEN = _validate.Interval.parse("[1e-249, 1)")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,10 +106,20 @@ def joint_range_picture(
     )
 
 
-def conversion_picture(*, epsilon: float, order: float, points: int = 101, upto: float = 0.99) -> JointRangePicture:
+def conversion_picture(
+    *,
+    epsilon: float,
+    order: float,
+    points: int = 121,
+    upto: float | None = None,
+    delta: float | None = None,
+    methods: Sequence[str] = METHODS,
+) -> JointRangePicture:
     """The joint range of delta at `epsilon` and the Rényi divergence of `order`, and what each method makes of it.
 
-    Its lower edge is the optimal conversion: no method can promise a larger Rényi budget for a delta.
+    Its lower edge is the optimal conversion: no method can promise a larger Rényi budget for a delta. The points are
+    proven. The edge rises steeply at both ends, where they are denser; a straight line between two of them is off by
+    less than a line is wide.
 
     Parameters
     ----------
@@ -110,7 +130,12 @@ def conversion_picture(*, epsilon: float, order: float, points: int = 101, upto:
     points
         How many values of delta, at least 2.
     upto
-        The last of them, in (0, 1): at one the Rényi divergence is inf.
+        The last of them, in (0, 1), since at one the Rényi divergence is inf; by default 0.99, or beyond `delta`.
+    delta
+        A delta in [1e-249, 1) that is to be seen: it is among the points, which are even in their logarithm and begin a
+        thousand times lower. Without it they begin at 0.
+    methods
+        Which of the four, in any order.
 
     Examples
     --------
@@ -121,18 +146,33 @@ def conversion_picture(*, epsilon: float, order: float, points: int = 101, upto:
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
     order = _validate.real("order", order, ORDER)
     points = _validate.count("points", points, least=2)
-    upto = _validate.real("upto", upto, INSIDE)
+    chosen = {_validate.choice("methods", method, METHODS) for method in methods}
+    seen = None if delta is None else _validate.real("delta", delta, SEEN)
+    if upto is not None:
+        last = _validate.real("upto", upto, INSIDE)
+    else:
+        last = LAST_DELTA if seen is None else max(LAST_DELTA, min(1.0 - NEARER * (1.0 - seen), MOST_DELTA))
     both = joint_range(hockey_stick(epsilon), renyi(order))
-    value = upto * np.linspace(0.0, 1.0, points) ** 3  # denser towards 0, where the edge rises
-    bounds = {
-        method: np.append(0.0, np.asarray(rdp_from_dp(epsilon, order=order, delta=value[1:], method=method)))
-        for method in METHODS
-    }
+    if seen is None:
+        value = deltas_to_draw(0.0, last, points)
+    else:
+        value = np.union1d(deltas_to_draw(min(max(SMALLER * seen, LEAST_DELTA), 0.5 * last), last, points), [seen])
+    some = value > 0
+    bounds = {}
+    for method in METHODS:
+        if method in chosen:
+            bounds[method] = np.zeros_like(value)
+            bounds[method][some] = rdp_from_dp(epsilon, order=order, delta=value[some], method=method)
     return JointRangePicture(
-        first=f"δ at ε = {epsilon:g} (failure mass)",
-        second=f"Rényi divergence of order {order:g} (nats)",
+        first=f"δ at ε {_equals(epsilon)} (failure mass)",
+        second=f"Rényi divergence of order {order:.12g} (nats)",
         value=value,
         least=np.asarray(both.least(value).value),
         greatest=np.asarray(both.greatest(value).value),
         bounds=bounds,
     )
+
+
+def _equals(value: float) -> str:
+    """What a label says of a number: all of it, or about five digits of it."""
+    return f"= {value:g}" if float(f"{value:g}") == value else f"≈ {value:.5g}"

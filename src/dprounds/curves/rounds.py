@@ -13,6 +13,7 @@ from dprounds import _validate
 from dprounds.conversions import epsilon_from_rdp
 from dprounds.curves.by_orders import least_by_orders
 from dprounds.curves.on_lines import exact_epsilons
+from dprounds.curves.spacing import rounds_to_draw
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import RdpCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
@@ -27,6 +28,10 @@ Array = NDArray[np.float64]
 
 # Beyond this, doubles no longer count one by one.
 MOST_ROUNDS = 2**53
+# A curve of fewer points is one that moves, for which a run that answers by itself would be too slow.
+STILL = 48
+# Of the points of others one in so many may be a run that answers by itself: ten of sixty, a second.
+OWN = 6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,7 +47,7 @@ class RoundsCurve:
     rounds
         Increasing integers.
     epsilon
-        For each method, an epsilon that holds after so many rounds; inf where the method proves none.
+        For each method, an epsilon that holds after so many rounds; inf where the method proves none, or was not asked.
     """
 
     step: Release
@@ -51,7 +56,7 @@ class RoundsCurve:
     epsilon: dict[str, Array]
 
     def to_rows(self) -> list[dict[str, float | int | str]]:
-        """A row for every point and method; points at which a method proves nothing have none."""
+        """A row for every point and method; points at which a method says nothing have none."""
         return [
             {"rounds": int(n), "delta": self.delta, "method": method, "epsilon": float(epsilon)}
             for method, epsilons in self.epsilon.items()
@@ -61,15 +66,22 @@ class RoundsCurve:
 
 
 def epsilon_over_rounds(
-    step: Release, *, delta: float, last: int, points: int = 60, methods: Sequence[str] = RUN_METHODS
+    step: Release,
+    *,
+    delta: float,
+    last: int,
+    points: int = 60,
+    methods: Sequence[str] = RUN_METHODS,
+    including: Sequence[int] = (),
+    own: int | None = None,
 ) -> RoundsCurve:
     """Epsilon after 1 to `last` rounds of `step`, by each of `methods` that applies.
 
     Guarantee
     ---------
     Raises, or returns epsilons that hold; each is inf or within a thousandth above what the run itself answers by that
-    method. A method that covers no such step (``"exact"`` without a moment function, or for runs too short for a sum)
-    is left out if it proves nothing anywhere.
+    method. The points are proven; a line drawn between two of them is not. A method that covers no such step
+    (``"exact"`` without a moment function) is left out if it proves nothing anywhere.
 
     Parameters
     ----------
@@ -83,6 +95,11 @@ def epsilon_over_rounds(
         At most how many numbers of rounds, at least 2. They are denser at the start, where the curve bends.
     methods
         Which of the five, in any order.
+    including
+        Numbers of rounds in [1, `last`] that are to be among the points, beside the others.
+    own
+        The exact epsilons of runs too short to share their work take a tenth of a second each: at how many of the
+        points, beside those of `including`. By default at a sixth of them, or none if there are fewer than 48.
 
     Examples
     --------
@@ -98,14 +115,19 @@ def epsilon_over_rounds(
         raise ParameterError(f"last must be an integer in [1, 2^53], got {_validate.show(last)}.")
     points = _validate.count("points", points, least=2)
     methods = checked_methods(methods)
-    # squares, because epsilon grows as a root
-    rounds = np.unique(np.rint(1.0 + (last - 1.0) * np.linspace(0.0, 1.0, points) ** 2).astype(np.int64))
+    always = {_validate.count("including", n, least=1) for n in including}
+    if always and not max(always) <= last:
+        raise ParameterError(f"including must be integers in [1, last], got {_validate.show(max(always))}.")
+    most = (points // OWN if points >= STILL else 0) if own is None else _validate.count("own", own)
+    rounds = np.union1d(rounds_to_draw(last, points), np.array(sorted(always), dtype=np.int64))
     counts = [int(n) for n in rounds]
-    epsilon = _by_orders(step, counts, delta, methods)
-    if "exact" in methods and step.has_moment_function:
-        exact = exact_epsilons(step, counts, delta=delta)
-        if "optimal" in epsilon:  # as in a run, a best order that proves less is as exact
-            exact = np.where(exact < math.inf, np.minimum(exact, epsilon["optimal"]), exact)
+    is_exact = "exact" in methods and step.has_moment_function
+    by_orders = _by_orders(step, counts, delta, (*methods, "optimal") if is_exact else methods)
+    epsilon = {method: by_orders[method] for method in methods if method in by_orders}
+    if is_exact:
+        exact = exact_epsilons(step, counts, delta=delta, own=most, always=always)
+        # as in a run, a best order that proves less is as exact
+        exact = np.where(exact < math.inf, np.minimum(exact, by_orders["optimal"]), exact)
         if (exact < math.inf).any():
             epsilon["exact"] = exact
     return RoundsCurve(step=step, delta=delta, rounds=rounds, epsilon=epsilon)

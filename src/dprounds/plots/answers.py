@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dprounds._validate import choice, show
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, TITLE, canvas, number, plain_ticks
+from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, canvas, number, plain_ticks, set_title
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.figure import Figure
@@ -42,12 +42,15 @@ def answers_by_method(
     methods = [method for method in RUN_METHODS if method in {choice("answers", key, RUN_METHODS) for key in answers}]
     finite = [answers[method] for method in methods if answers[method] < math.inf]
     largest = max(finite, default=1.0) or 1.0
+    longest = 0
     for row, method in enumerate(methods):
         value = answers[method]
         width = value if value < math.inf else 0.0
         ax.barh(row, width, height=0.62, color=METHOD_STYLES[method].color)
+        text = (labels or {}).get(method, number(value)) if value < math.inf else "no answer (inf)"
+        longest = max(longest, len(text))
         ax.annotate(
-            (labels or {}).get(method, number(value)) if value < math.inf else "no answer (inf)",
+            text,
             (width, row),
             xytext=(5, 0),
             textcoords="offset points",
@@ -57,9 +60,8 @@ def answers_by_method(
     ax.set_yticks(range(len(methods)), methods, fontsize=LABEL)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")
-    longest = max(len(number(value)) for value in finite) if finite else 0
     ax.set_xlim(0.0, (1.06 + 0.02 * longest) * largest)  # room for the number beside its bar
     unit = plain_ticks(ax.xaxis, largest=largest)
     ax.set_xlabel(f"{quantity} ({unit})" if unit else quantity, fontsize=LABEL)
-    ax.set_title(title, fontsize=TITLE)
+    set_title(ax, title)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dprounds.curves import TradeOffCurve
-from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, TITLE, canvas, caption
+from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, canvas, caption, set_title
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.figure import Figure
@@ -68,7 +68,7 @@ def trade_off(curve: TradeOffCurve) -> Figure:
     ax.set_ylim(0.0, 1.01)
     ax.set_xlabel("false-positive rate (share of strangers taken for members)", fontsize=LABEL)
     ax.set_ylabel("false-negative rate\n(share of members missed)", fontsize=LABEL)
-    ax.set_title(f"Telling members apart after\n{caption(curve.run)}", fontsize=TITLE)
+    set_title(ax, f"Telling members apart after\n{caption(curve.run)}")
     ax.legend(
         fontsize=SMALL,
         frameon=True,

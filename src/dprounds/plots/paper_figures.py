@@ -13,6 +13,7 @@ from dprounds.plots.style import (
     SMALL,
     TITLE,
     LineStyle,
+    between_rounds,
     canvas,
     canvases,
     plain_ticks,
@@ -63,9 +64,11 @@ def rounds_figures(all_curves: Sequence[RoundsCurves]) -> Figure:
 
 def _draw_rounds(curves: RoundsCurves, ax: Axes) -> None:
     rate = curves.sampling_rate
-    x = curves.rounds if rate is None else curves.rounds * rate
+    shown = 1.0 if rate is None else rate
+    x = curves.rounds * shown
     for name, epsilon in curves.epsilon.items():
-        plot_line(ax, x, epsilon, _style(name), name)
+        rounds, values = between_rounds(curves.rounds, epsilon)
+        plot_line(ax, rounds * shown, values, _style(name), name)
     setting = f"σ = {curves.noise_multiplier:g}, δ = {power(curves.delta)}"
     if rate is None:
         ax.set_xlabel("rounds T", fontsize=LABEL)

@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import show
 from dprounds.errors import ParameterError, UnsupportedError
@@ -28,14 +28,17 @@ __all__ = [
     "SMALL",
     "TITLE",
     "LineStyle",
+    "between_rounds",
     "canvas",
     "canvases",
     "caption",
+    "nothing_to_draw",
     "number",
     "plain_ticks",
     "plot_line",
     "power",
     "save",
+    "set_title",
     "title_and_legend",
 ]
 
@@ -54,15 +57,18 @@ class LineStyle(NamedTuple):
     width: float
 
 
-# One look for each method, everywhere. Three of them often coincide: their widths differ, so that the narrower ones lie
-# on the wider and all can be seen.
+# One look for each method, everywhere. They often coincide: their widths and dashes differ, so that all can be seen if
+# they lie on each other in the order of `LAYERS`.
 METHOD_STYLES = {
-    "moments": LineStyle("#D55E00", (0, (6.0, 1.5, 1.5, 1.5)), 2.2),
+    "moments": LineStyle("#D55E00", (0, (4.5, 2.5, 1.2, 2.5)), 2.2),
     "balle": LineStyle("#E69F00", "-", 5.5),
-    "closed-form": LineStyle("#CC79A7", (0, (2.2, 1.2)), 3.4),
+    "closed-form": LineStyle("#CC79A7", (0, (2.2, 1.2)), 3.8),
     "optimal": LineStyle("#0072B2", "-", 1.6),
     "exact": LineStyle("#009E73", "-", 2.8),
 }
+
+# From the lowest: each is seen beside those on it, or between their dashes.
+LAYERS = ("balle", "exact", "closed-form", "optimal", "moments")
 
 ENDINGS = (".png", ".svg", ".pdf")
 # No dates, and no random names of parts: the same picture is the same bytes.
@@ -72,8 +78,13 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"CreationDate": None},
 }
 
-# At the title's size this is as long as the picture is wide.
+# At the title's size this is as long as the picture is wide; and so many lines of it leave room for the picture.
 LONGEST_CAPTION = 64
+MOST_LINES = 2
+# Letters in a line of a title beyond which it is set smaller.
+LONG_TITLE = 54
+# What is drawn between two proven points bends once in so much of the logarithm of the rounds.
+BEND = 0.05
 
 
 def canvas() -> tuple[Figure, Axes]:
@@ -98,22 +109,58 @@ def canvases(columns: int) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def plot_line(ax: Axes, x: ArrayLike, y: ArrayLike, style: LineStyle, label: str) -> Line2D:
-    """A line in a method's style; gaps where it is not finite, and dots where it has too few points for a line."""
-    drawn = np.asarray(y, dtype=np.float64)
-    drawn = np.where(np.isfinite(drawn), drawn, np.nan)
+def plot_line(ax: Axes, x: ArrayLike, y: ArrayLike, style: LineStyle, label: str) -> Line2D | None:
+    """A line in a method's style through its finite points, with dots where they are too few for one; None if none is.
+
+    The points are proven, the line between them is not. One that is not finite was not proven, or not asked for: the
+    line begins with the first that is, and goes on to the next.
+    """
+    values = np.asarray(y, dtype=np.float64)
+    known = np.isfinite(values)
+    if not known.any():
+        return None
     (line,) = ax.plot(
-        np.asarray(x, dtype=np.float64),
-        drawn,
+        np.asarray(x, dtype=np.float64)[known],
+        values[known],
         color=style.color,
         linestyle=style.dashes,
         linewidth=style.width,
         label=label,
         solid_capstyle="butt",
-        marker="o" if np.isfinite(drawn).sum() < 3 else "",
+        marker="o" if known.sum() < 3 else "",
         markersize=5.0 + style.width,
+        zorder=2.0 + 0.1 * next((i for i, layer in enumerate(LAYERS) if METHOD_STYLES[layer] == style), 0),
     )
     return line
+
+
+def between_rounds(rounds: ArrayLike, epsilons: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The finite points of an epsilon over rounds, and the bends of a line through them.
+
+    Epsilon grows about as a power of the rounds, and straight lines between the points of a concave curve lie below
+    it. So the line between two points is the power through both, or the straight one where that is higher.
+    """
+    values = np.asarray(epsilons, dtype=np.float64)
+    x, y = np.asarray(rounds, dtype=np.float64)[np.isfinite(values)], values[np.isfinite(values)]
+    xs, ys = [x[:1]], [y[:1]]
+    for i in range(x.size - 1):
+        low, high = x[i : i + 2]
+        # no rounds lie between a number and the next; without a cost there is no power
+        bends = int(np.log(high / low) / BEND) if high - low > 1 and low > 0 and min(y[i : i + 2]) > 0 else 0
+        if bends:
+            at = np.geomspace(low, high, bends + 2)[1:-1]
+            share = np.log(at / low) / np.log(high / low)
+            power = y[i] * (y[i + 1] / y[i]) ** share
+            xs.append(at)
+            ys.append(np.maximum(power, np.interp(at, x[i : i + 2], y[i : i + 2])))
+        xs.append(x[i + 1 : i + 2])
+        ys.append(y[i + 1 : i + 2])
+    return np.concatenate(xs), np.concatenate(ys)
+
+
+def nothing_to_draw(ax: Axes, text: str) -> None:
+    """Say so in the middle of the picture, which would else be blank."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", fontsize=LABEL, color="0.25")
 
 
 def number(value: float) -> str:
@@ -128,9 +175,18 @@ def power(value: float) -> str:
     return re.sub(r"e([+-])0*", lambda found: "e" + found.group(1).replace("+", ""), f"{value:g}")
 
 
+def set_title(ax: Axes, title: str, pad: float | None = None) -> None:
+    """The title, set smaller if it has long lines."""
+    is_long = max(map(len, title.splitlines()), default=0) > LONG_TITLE
+    ax.set_title(title, fontsize=SMALL if is_long else TITLE, pad=pad)
+
+
 def title_and_legend(ax: Axes, title: str) -> None:
     """The title, and the legend between it and the axes, where no curve can be."""
     _, labels = ax.get_legend_handles_labels()
+    if not labels:
+        set_title(ax, title)
+        return
     longest = max(map(len, labels), default=0)
     # of seven inches, at about a twelfth of an inch a letter and half an inch for the line
     columns = 3 if longest <= 20 else 2
@@ -144,7 +200,7 @@ def title_and_legend(ax: Axes, title: str) -> None:
         columnspacing=1.4,
     )
     rows = -(-len(labels) // columns)
-    ax.set_title(title, fontsize=TITLE, pad=10.0 + 1.6 * SMALL * rows)
+    set_title(ax, title, pad=10.0 + 1.6 * SMALL * rows)
 
 
 def plain_ticks(axis: Axis, *, largest: float, whole: bool = False) -> str:
@@ -161,9 +217,19 @@ def plain_ticks(axis: Axis, *, largest: float, whole: bool = False) -> str:
 
 
 def caption(value: object) -> str:
-    """What a picture is of, in one line: long decimals cut to four digits."""
-    text = re.sub(r"\d+\.\d{5,}(?:e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", repr(value))
-    return shorten(text, LONGEST_CAPTION, placeholder=" …")
+    """What a picture is of, in one line or two: long decimals cut to four digits."""
+    text = value if isinstance(value, str) else repr(value)
+    text = re.sub(r"\d+\.\d{5,}(?:e[+-]?\d+)?", lambda found: f"{float(found.group()):.4g}", text)
+    lines = [""]
+    for part in text.split(" + "):
+        joined = f"{lines[-1]} + {part}" if lines[-1] else part
+        if len(joined) <= LONGEST_CAPTION or not lines[-1]:
+            lines[-1] = joined
+        else:
+            lines.append(f"+ {part}")
+    if len(lines) > MOST_LINES:
+        lines = [*lines[: MOST_LINES - 1], f"{lines[MOST_LINES - 1]} + …"]
+    return "\n".join(shorten(line, LONGEST_CAPTION, placeholder=" …") for line in lines)
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> Path:
