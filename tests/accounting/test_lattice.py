@@ -276,3 +276,11 @@ def test_a_fast_length_is_even_and_close(least: float) -> None:
         while length % factor == 0:
             length //= factor
     assert length == 1
+
+
+def test_a_row_of_deltas_is_as_close_as_each_by_itself() -> None:
+    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 200
+    epsilons = [0.0, 0.05, 0.2, 0.6, 1.5, 3.0]
+    row = np.asarray(run.profile(epsilons, method="exact"))
+    alone = np.array([run.delta(epsilon=epsilon, method="exact") for epsilon in epsilons])
+    np.testing.assert_allclose(row, alone, rtol=1e-3)

@@ -40,7 +40,7 @@ def test_a_table_returns_its_own_entries() -> None:
 
 
 def test_an_entry_above_the_chord_of_others_is_not_what_the_curve_says() -> None:
-    # K is 0.1, 30 and 1e6 at t = 1, 3 and 1e5, and convex: at t = 3 it is at most on the chord from the first to the last
+    # K is 0.1, 30 and 1e6 at t = 1, 3 and 1e5, and convex: at 3 it is no higher than the chord of the other two
     curve = RdpCurve([2.0, 4.0, 1e5 + 1.0], [0.1, 10.0, 10.0])
     assert curve.rdp(4.0) == pytest.approx((0.1 + 2.0 * (1e6 - 0.1) / (1e5 - 1.0)) / 3.0, rel=1e-12)
     assert RdpCurve([2.0, 3.0], [5.0, 5.0]).rdp([1.5, 2.0, 3.0]) == pytest.approx([5.0, 5.0, 5.0], rel=1e-12)

@@ -131,8 +131,9 @@ def lattice_deltas(parts: Sequence[Part], *, epsilons: Array) -> Array:
         _, made = _spot_at(parts, sketch, middle, PRECISION)
         left = []
         for i in pending.tolist():
-            value, _, missing, _ = made.at(made.lowered(float(epsilons[i])))
-            if missing <= NEGLIGIBLE * value or epsilons[i] == middle:
+            value, _, missing, surplus = made.at(made.lowered(float(epsilons[i])))
+            # far from the middle the aliases, which do no harm, may be most of the value
+            if max(missing, surplus) <= NEGLIGIBLE * value or epsilons[i] == middle:
                 found[i] = min(_checked(value + missing), 1.0)
             else:
                 left.append(i)
