@@ -20,7 +20,7 @@ from dprounds.accounting.lattice_sum import fast_length
 from dprounds.accounting.low_frequencies import LowFrequencies, _log_largest_beyond
 from dprounds.accounting.spot import PRECISION, Spot
 from dprounds.accounting.transformed_sum import TransformedSum
-from dprounds.mechanisms import DiscreteGaussian
+from dprounds.mechanisms import DiscreteGaussian, Run
 from dprounds.mechanisms.base import Mechanism
 
 SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
@@ -284,3 +284,55 @@ def test_a_row_of_deltas_is_as_close_as_each_by_itself() -> None:
     row = np.asarray(run.profile(epsilons, method="exact"))
     alone = np.array([run.delta(epsilon=epsilon, method="exact") for epsilon in epsilons])
     np.testing.assert_allclose(row, alone, rtol=1e-3)
+
+
+def sampled_pair(run: Run) -> tuple[list[tuple[mpf, mpf]], float]:
+    """Probabilities under P and Q of one round of a sampled discrete Gaussian, without the sampling, and its rate."""
+    (step,) = run.mechanisms
+    assert isinstance(step, PoissonSampled)
+    assert isinstance(step.mechanism, DiscreteGaussian)
+    sigma, rate = mpf(step.mechanism.noise_multiplier), step.sampling_rate
+    weights = {k: mp.exp(-(mpf(k) ** 2) / (2 * sigma**2)) for k in range(-60, 61)}
+    total = mp.fsum(weights.values())
+    return [(weights.get(k - 1, mpf(0)) / total, weights.get(k, mpf(0)) / total) for k in range(-60, 62)], rate
+
+
+def true_delta(run: Run, epsilon: float) -> mpf:
+    """Delta of one round of a sampled discrete Gaussian, the larger of both directions."""
+    pairs, rate = sampled_pair(run)
+    bound, q = mp.exp(mpf(epsilon)), mpf(rate)
+    mixed = [((1 - q) * b + q * a, b) for a, b in pairs]
+    return max(
+        mp.fsum(max(a - bound * b, 0) for a, b in mixed),
+        mp.fsum(max(b - bound * a, 0) for a, b in mixed),
+    )
+
+
+@pytest.mark.parametrize("epsilon", [712.69611, 712.79511, 712.79610])
+def test_a_loss_whose_exponential_overflows_is_not_lowered(epsilon: float) -> None:
+    run = PoissonSampled(DiscreteGaussian(0.0264), 0.01) * 1
+    with mp.workdps(60):
+        assert true_delta(run, epsilon) <= run.delta(epsilon=epsilon, method="exact") <= 1e-3
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "delta"),
+    [
+        (0.051876722230168516, 0.5, 2.15283e-84),
+        (0.10384283016583334, 0.5, 2.78057e-184),
+        (0.0777525902028526, 0.03025880224380178, 7.53013e-149),
+    ],
+)
+def test_probabilities_that_are_no_normal_doubles_are_still_bracketed(sigma: float, rate: float, delta: float) -> None:
+    run = PoissonSampled(DiscreteGaussian(sigma), rate) * 1
+    found = run.guarantee(delta=delta, method="exact")
+    with mp.workdps(60):
+        assert true_delta(run, found.upper) <= delta
+        assert found.lower == 0 or true_delta(run, found.lower) >= delta
+
+
+def test_tiny_deltas_are_not_met_at_the_lower_end() -> None:
+    sigma, rate, delta = 16.286199463446284, 0.0015433388871180103, 4.486611405889135e-298
+    lower = (PoissonSampled(Gaussian(sigma), rate) * 1).guarantee(delta=delta, method="exact").lower
+    assert 0.0129 < lower < 0.0130
+    assert max(one_round(sigma, rate, lower, direction) for direction in ("remove", "add")) >= delta

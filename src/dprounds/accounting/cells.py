@@ -22,8 +22,10 @@ Array = NDArray[np.float64]
 
 # What the few operations that make a share or a mean of given masses may round, relative to them: fewer than 16 each.
 OPERATIONS = 32.0 * UNIT_ROUNDOFF
-# Probabilities below the range of doubles vanish. So much is counted as an infinite loss for each cell, instead.
+# Probabilities below the range of doubles vanish, or lose their digits. So much is counted as an infinite loss for each
+# cell, or taken off its mass; and what is then so small that a quotient may lose digits is taken for nothing.
 VANISHED = 1e-307
+TINY = 1e-300
 # A narrow law is inside of its group after the first; a wide one is smooth, and its mean in the middle anyway.
 SHIFTS = 3
 # Groups that are looked at together for the heaviest one, which stands out if it matters.
@@ -78,13 +80,13 @@ def upper_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     points = step * np.arange(first, last + 1, dtype=np.float64)
     p, q, p_error, q_error, blur = cells_of(points)
     p = p + p_error
-    q = np.maximum(q - q_error, 0.0)
+    q = _at_least(q - q_error)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # the mean of exp(-(loss - low end)), from below; the clip to the cell's ends changes a loss by blur
         mean = q[1:-1] / p[1:-1] * np.exp(points[:-1]) * (1.0 - OPERATIONS - 2.0 * UNIT_ROUNDOFF * np.abs(points[:-1]))
         mean *= math.exp(-2.0 * blur)
         share = (1.0 - mean) / -math.expm1(-step) * (1.0 + OPERATIONS)
-    share = np.where(share < 1.0, np.maximum(share, 0.0), 1.0)  # also where it is not a number
+    share = np.where((share < 1.0) & (mean < np.inf), np.maximum(share, 0.0), 1.0)  # 1 also where it is not a number
     raised = p[1:-1] * share
     masses = np.zeros(points.size)
     masses[:-1] = p[1:-1] - raised
@@ -106,8 +108,8 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     points = step * np.arange(first, last + 1, dtype=np.float64) + shift
     edges = 0.5 * step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64) + shift
     p, q, p_error, q_error, blur = cells_of(edges)
-    p = np.maximum(p - p_error, 0.0)[1:-1]
-    q = (q + q_error)[1:-1]
+    p = _at_least(p - p_error)[1:-1]
+    q = (q + q_error + VANISHED)[1:-1]
     if not blur < 0.25 * step:  # groups would not be in order
         return LatticeLaw(first, np.zeros(points.size), 0.0, 0.0, shift)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -136,6 +138,11 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     masses += raised
     _take(masses, possible, np.append(raised[1:], 0.0))
     return LatticeLaw(first, np.maximum(masses * (1.0 - OPERATIONS), 0.0), 0.0, 0.0, shift)
+
+
+def _at_least(masses: Array) -> Array:
+    """What masses have at least, of which some may have vanished."""
+    return np.where(masses > TINY, masses - VANISHED, 0.0)
 
 
 def _heaviest_mean(cells_of: CellsOf, step: float, first: int, last: int) -> float:

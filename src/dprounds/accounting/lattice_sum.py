@@ -24,6 +24,7 @@ from dprounds.accounting.line import log_zeta
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = [
+    "LARGEST_ERROR",
     "UNKNOWN",
     "Grid",
     "LatticeSum",
@@ -43,6 +44,8 @@ ComplexArray = NDArray[np.complex128]
 # roundings on the way to an output, so sqrt(5) * 7 and 4 for its twiddle factors, 20 units, which is less than 16 log2
 # of its radix. Real transforms add one pass.
 TRANSFORM_ERROR = 16.0 * UNIT_ROUNDOFF
+# Errors add up over the rounds. So much of a value is still bounded by what it is to first order.
+LARGEST_ERROR = 0.05
 # Where the summands of a delta, at most one, are of the size of exp(700), it is lost in their rounding.
 LARGEST_EXPONENT = 700.0
 # Lengths are powers of two times these.
@@ -159,19 +162,23 @@ class LatticeSum(ABC):
         reach = max((t * step * max(abs(law.first), abs(law.first + law.masses.size)) for law in self.laws), default=0)
         return 2.0 * self.total * UNIT_ROUNDOFF * (4.0 * reach + 200.0)
 
+    def _slack(self, r: Array) -> Array:
+        """What K may be rounded by at each r, of which the exponents of its masses are multiples."""
+        return np.asarray(1e-9 + 4.0 * self.rounding * np.maximum(r / self.grid.t, 1.0))
+
     def _aliases(self, epsilon: float) -> float:
         """What wraps around into the sum: exp(-t k period) delta(epsilon - k period) over all k but 0, from above."""
         t, period = self.grid.t, self.grid.period
         r, k = np.append(0.0, self.grid.sides), np.append(0.0, self.log_moments[1:])  # delta is at most one: r = 0
-        exponents = k + log_zeta(r) - r * epsilon - np.abs(r - t) * period + 1e-9 + 4.0 * self.rounding
+        exponents = k + log_zeta(r) - r * epsilon - np.abs(r - t) * period + self._slack(r)
         series = np.minimum(exponents, 700.0) - np.log(-np.expm1(-np.abs(r - t) * period))
         return math.exp(min(float(series[r < t].min()), 700.0)) + math.exp(min(float(series[r > t].min()), 700.0))
 
     def _beyond(self, end: float) -> float:
         """The probability of a sum at or above the end of the window, by Chernoff's bound; and of an infinite loss."""
         r, k = np.append(self.grid.t, self.grid.sides), self.log_moments
-        exponent = float(np.min((k - r * end)[r > 0]))
-        finite = math.exp(min(exponent + 1e-9 + 4.0 * self.rounding, 0.0))
+        exponent = float(np.min((k - r * end + self._slack(r))[r > 0]))
+        finite = math.exp(min(exponent, 0.0))
         return finite + sum(law.infinite * n for law, n in self._pairs) * (1.0 + 1e-9)
 
     @cached_property
@@ -216,7 +223,9 @@ def tilted_masses(law: LatticeLaw, step: float, t: float) -> Array:
     exponents = t * step * np.arange(law.first, law.first + law.masses.size, dtype=np.float64)
     with np.errstate(divide="ignore"):
         top = float(np.max(np.log(law.masses) + exponents))
-    weights = law.masses * np.exp(np.minimum(exponents - top, 700.0))
+    # in two factors, of which none overflows: no mass is below exp(-745)
+    half = np.exp(np.minimum(0.5 * (exponents - top), 700.0))
+    weights = law.masses * half * half
     weights /= weights.sum()
     return weights
 

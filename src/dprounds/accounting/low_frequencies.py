@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.lattice_sum import (
+    LARGEST_ERROR,
     UNKNOWN,
     LatticeSum,
     Value,
@@ -45,8 +46,6 @@ LOG_REST = -40.0
 # Frequencies at which a spectrum is computed to bound it in between, over the deviation of the law: what is added there
 # is 1e-2, and 1e-4 if that is too much for atoms, whose spectrum comes back close to one.
 DENSITIES = (32.0, 256.0)
-# Errors of the spectrum add up over the rounds. So much of it is still bounded by what it is to first order.
-LARGEST_ERROR = 0.05
 
 
 class _Spectrum(NamedTuple):
@@ -145,7 +144,7 @@ class LowFrequencies(LatticeSum):
         kernel = (excess + share * second) * third
         kernel_size = (abs(excess) + share * np.abs(second)) * np.abs(third) * self._weights
         scale = self._scale(point)
-        if not scale < math.inf:
+        if not (scale < math.inf and self.rounding <= LARGEST_ERROR):
             return UNKNOWN
         value = scale * float((self._weights * (moved * kernel).real).sum())
         # what of the mass lies under Q is the rest of the series of exp(-tx)
@@ -153,8 +152,9 @@ class LowFrequencies(LatticeSum):
         exponent = self._exponent(epsilon, point, point + period)
         relative = self.rounding + UNIT_ROUNDOFF * (400.0 + 8.0 * exponent)
         noise = scale * float((kernel_size * (spectrum.errors + relative * np.abs(spectrum.values))).sum())
-        # Cauchy and Schwarz: the rest of the spectrum times the Euclidean norm of the kernel
-        noise += scale * math.exp(spectrum.log_rest) * self._kernel_norm
+        # Cauchy and Schwarz: the rest of the spectrum times the Euclidean norm of the kernel, which is that from where
+        # epsilon is, up to a step below the point
+        noise += scale * math.exp(spectrum.log_rest + t * step) * self._kernel_norm
         noise *= 1.0 + relative
         return Value(value, slope, noise + self._beyond(point + period), noise + self._aliases(epsilon))
 

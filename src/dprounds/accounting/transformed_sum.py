@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.lattice_sum import (
+    LARGEST_ERROR,
     UNKNOWN,
     LatticeSum,
     Value,
@@ -77,7 +78,7 @@ class TransformedSum(LatticeSum):
         error, points = self.tilted[1], self.points
         first = int(np.searchsorted(points, epsilon))
         scale = self._scale(epsilon)
-        if not scale < math.inf:
+        if not (scale < math.inf and self.rounding <= LARGEST_ERROR and error <= LARGEST_ERROR):
             return UNKNOWN
         under_p, under_q = self._tails(epsilon, first)
         value = under_p - under_q
