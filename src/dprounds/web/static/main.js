@@ -20,6 +20,8 @@ const PAUSE = 120;
 // An answer should be there within a tenth of a second. Where the exact one took longer the last time, the quickest bound
 // stands in for it while the hand moves; the sentence says so.
 const TENTH = 100;
+// Of which it may take so much, for no move takes as long as the last; and one quick answer does not undo a slow one.
+const SHARE = 0.7;
 const QUICKEST = "closed-form";
 // While the hand moves a coarser curve will do.
 const POINTS = { moving: 24, still: 60 };
@@ -29,7 +31,7 @@ let move = 0; // how many moves there were
 let moving = null; // the timer that says when a move is done
 let movedAt = performance.now();
 const latest = { move: -1, rank: -1, answers: null, row: null, state: null, curve: null, attack: null };
-const asked = { curve: "", attack: "" };
+const asked = { curve: "", fine: false, attack: "" };
 const pace = new Map(); // how long exact answers took last, by kind of question
 const lanes = { quick: new Lane(), best: new Lane(), curve: new Lane(), full: new Lane(), attack: new Lane() };
 
@@ -56,7 +58,7 @@ function moved(event) {
   movedAt = event?.timeStamp ?? performance.now();
   form.show(state);
   placeBudget();
-  for (const lane of [lanes.best, lanes.full, lanes.attack]) lane.stop();
+  for (const lane of [lanes.best, lanes.full, lanes.attack, ...(asked.fine ? [lanes.curve] : [])]) lane.stop();
   clearTimeout(moving);
   moving = setTimeout(settled, PAUSE);
   lanes.quick.run(quickly);
@@ -88,8 +90,8 @@ function best({ mechanism }) {
 
 // One method, the best, is soon there; the table of all follows when the hand rests.
 function quickly(signal) {
-  const slow = (pace.get(kind(state)) ?? usual(state)) > TENTH;
-  return single(moving && slow ? QUICKEST : best(state), signal);
+  const slow = (pace.get(kind(state)) ?? usual(state)) > SHARE * TENTH;
+  return single(slow ? QUICKEST : best(state), signal); // the best follows once the hand rests
 }
 
 function kind({ question, mechanism, sampling }) {
@@ -112,7 +114,7 @@ async function single(method, signal) {
     const took = performance.now() - begun;
     const before = pace.get(kind(mine.state)) ?? 0;
     // one that was given up would have taken longer
-    if (method !== QUICKEST) pace.set(kind(mine.state), signal.aborted ? Math.max(took, before) : took);
+    if (method !== QUICKEST) pace.set(kind(mine.state), Math.max(took, signal.aborted ? before : SHARE * before));
   }
 }
 
@@ -184,6 +186,7 @@ function wantCurve({ epochs, rounds: given, epsilon, ...step }) {
   const key = JSON.stringify([sampled, points]);
   if (key === asked.curve || JSON.stringify([sampled, POINTS.still]) === asked.curve) return;
   asked.curve = key;
+  asked.fine = !moving;
   lanes.curve.run(async (signal) => {
     try {
       const found = await ask("curve", { ...sampled, points }, signal);
