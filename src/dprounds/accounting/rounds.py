@@ -21,8 +21,9 @@ LINES = 3
 # A line is right for rounds this close to those that it was made for.
 CLOSE = 1e-3
 SECANTS = 30
-# Where every value takes a new line: from one digit, half again as many at each step, to the sixteen of 2^53.
+# Where every value takes a new line: from one digit, half again as many at each step, to what suffices for a guess.
 DEAR_SECANTS = 8
+NEAR = 1e-3
 
 
 def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: float, guess: float) -> float:
@@ -50,7 +51,7 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
     x, y = math.log(int(guess)), _log(delta_of(int(guess)))
     x2 = x + 0.1
     for _ in range(DEAR_SECANTS):
-        if abs(math.exp(x2) - math.exp(x)) < 0.5:
+        if abs(math.exp(x2) - math.exp(x)) < max(0.5, NEAR * math.exp(x)):
             break
         y2 = _log(delta_of(int(math.exp(x2))))
         if y2 == y or not (math.isfinite(y) and math.isfinite(y2)):
