@@ -40,9 +40,14 @@ if TYPE_CHECKING:
 EPSILON, DELTA = 1.0, 1e-5
 METHODS = ("moments", "balle", "optimal", "exact")
 NAMES = {"moments": "moments accountant", "balle": "Balle's bound", "optimal": "the paper's optimum", "exact": "exact"}
-# Lots of 250 of 4,000 images on average; rounds and learning rate are one of the three pairs that tie in `--tune`,
-# which trains by the moments accountant's plan, so that the choice favours the one that is compared with.
+# Public numbers, fixed beforehand: the rate of the lots, and what noisy sums are divided by. By itself Opacus computes
+# both from the number of images. Then the size of the noise tells that number, and the guarantee is not for adding or
+# removing an image.
 SAMPLING_RATE = 1.0 / 16.0
+LOT = 250
+TUNING_LOT = 187
+# Rounds and learning rate are one of the three pairs that tie in `--tune`, which trains by the moments accountant's
+# plan, so that the choice favours the one that is compared with.
 ROUNDS = 256
 LEARNING_RATE = 0.5
 CLIP_NORM = 1.0
@@ -120,6 +125,7 @@ def train(
     """Held-out accuracy after each of the rounds in `stops`, in one run of DP-SGD by Opacus."""
     import torch  # noqa: PLC0415  (loaded where a process trains)
     from opacus import PrivacyEngine  # noqa: PLC0415  (likewise)
+    from opacus.data_loader import DPDataLoader  # noqa: PLC0415  (likewise)
     from torch import nn  # noqa: PLC0415  (likewise)
 
     # Opacus says that its noise is not cryptographic, as the page does; PyTorch remarks on its hooks
@@ -132,15 +138,15 @@ def train(
     model: Any = nn.Sequential(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(196, 32), nn.Tanh(), nn.Linear(32, 10))
     optimizer: Any = torch.optim.SGD(model.parameters(), lr=learning_rate)
     data = torch.utils.data.TensorDataset(pixels[rows], labels[rows])
-    loader: Any = torch.utils.data.DataLoader(data, batch_size=round(len(rows) * SAMPLING_RATE))
-    # Poisson lots are Opacus's default: each record joins each lot with probability 1 / len(loader)
     model, optimizer, loader = PrivacyEngine().make_private(
         module=model,
         optimizer=optimizer,
-        data_loader=loader,
+        data_loader=DPDataLoader(data, sample_rate=SAMPLING_RATE),
+        poisson_sampling=False,  # the loader draws Poisson lots already, at a rate that does not depend on their number
         noise_multiplier=noise_multiplier,
         max_grad_norm=CLIP_NORM,
     )
+    optimizer.expected_batch_size = TUNING_LOT if tuning else LOT
     if not math.isclose(loader.sample_rate, SAMPLING_RATE, rel_tol=1e-12):
         raise RuntimeError(f"planned for sampling rate {SAMPLING_RATE}, but Opacus samples at {loader.sample_rate}")
     wanted, accuracy, done = set(stops), {}, 0
@@ -399,7 +405,8 @@ def main() -> None:
             "model": "2 × 2 average pooling, 196 → 32 → 10 with tanh; 6,634 weights",
             "training": f"SGD by Opacus {version('opacus')} on PyTorch {version('torch')}, learning rate "
             f"{LEARNING_RATE:g}, clipping norm {CLIP_NORM:g}, Poisson lots at rate {SAMPLING_RATE:g}",
-            "budget": f"ε = {EPSILON:g}, δ = {DELTA:g}, adding or removing one digit",
+            "budget": f"ε = {EPSILON:g}, δ = {DELTA:g}, adding or removing one digit: "
+            f"rate and divisor ({LOT}) are public numbers",
             "planned by": f"dprounds {version('dprounds')} on Python {platform.python_version()}",
             "seeds": f"{len(seeds)}, each with its own first weights, lots and noise",
         }

@@ -21,6 +21,7 @@ def no_gradient(weights: Any, lot: Any, clip_norm: float) -> Any:
 def training(gradient_sum: Any = no_gradient, size: int = 3, **changes: Any) -> NoisySGD:
     settings = {
         "records": RECORDS,
+        "public_records": RECORDS,
         "sampling_rate": RATE,
         "noise_multiplier": NOISE,
         "clip_norm": 1.0,

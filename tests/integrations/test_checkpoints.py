@@ -123,9 +123,9 @@ def applied(state):
     time.sleep(0.002)
 
 NoisySGD(
-    lambda weights, lot, clip_norm: np.zeros_like(weights), np.zeros(3), records=200, sampling_rate=0.1,
-    noise_multiplier=10.0, clip_norm=1.0, learning_rate=0.5, epsilon=1.0, delta=1e-4, method="optimal",
-    checkpoint=sys.argv[1], reserve=7,
+    lambda weights, lot, clip_norm: np.zeros_like(weights), np.zeros(3), records=200, public_records=200,
+    sampling_rate=0.1, noise_multiplier=10.0, clip_norm=1.0, learning_rate=0.5, epsilon=1.0, delta=1e-4,
+    method="optimal", checkpoint=sys.argv[1], reserve=7,
 ).run(after_round=applied)
 """
 
@@ -163,13 +163,39 @@ def test_a_checkpoint_holds_nothing_from_which_noise_could_be_computed(tmp_path:
     path = tmp_path / "run.npz"
     training(checkpoint=path, random_state=1).run(1)
     with np.load(path) as file:
-        assert set(file.files) == {"format", "weights", "rounds", "records", "start", "accountant", "stamp"}
+        assert set(file.files) == {"format", "weights", "rounds", "public_records", "start", "accountant", "stamp"}
         stamp = str(file["stamp"])
     # the stamp is no draw of the run's generator: the same run has another one
     other = tmp_path / "other.npz"
     training(checkpoint=other, random_state=1).run(1)
     with np.load(other) as file:
         assert str(file["stamp"]) != stamp
+
+
+def test_a_checkpoint_does_not_tell_the_number_of_records(tmp_path: Path) -> None:
+    """It is covered by the guarantee, for adding or removing a record."""
+    found = []
+    for records in (20, 21):
+        path = tmp_path / f"{records}.npz"
+        training(records=records, checkpoint=path, random_state=1).run(3)
+        with np.load(path) as file:
+            # the stamps are drawn at random, those inside of the accountants too
+            entries = {name: file[name].tolist() for name in file.files if name != "stamp"}
+        found.append({**entries, "start": Accountant.from_json(entries["start"]), "accountant": on_disk(path)})
+    assert found[0] == found[1]
+
+
+def test_a_checkpoint_of_the_version_that_counted_the_records_goes_on_with_its_divisor(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    training(checkpoint=path).run(2)
+    with np.load(path) as file:
+        entries = dict(file)
+    entries["records"] = np.array(int(entries.pop("public_records")))
+    entries["format"] = np.array("dprounds.noisy_sgd 3")
+    np.savez(path, allow_pickle=False, **entries)
+    assert training(checkpoint=path).rounds == 2
+    with pytest.raises(ParameterError, match="public_records=201, got one of 3 and 200"):
+        training(checkpoint=path, public_records=RECORDS + 1)
 
 
 def test_two_runs_cannot_spend_from_one_checkpoint_at_a_time(tmp_path: Path) -> None:
@@ -240,8 +266,9 @@ def test_a_bit_that_was_flipped_is_refused_in_a_sentence_or_changes_nothing(tmp_
         {"weights": np.zeros(3) + 1j},
         {"rounds": np.array([1, 2])},
         {"rounds": np.array(-1)},
-        {"records": np.array("abc")},
-        {"records": np.array(0)},
+        {"public_records": np.array("abc")},
+        {"public_records": np.array(0)},
+        {"public_records": np.array(np.nan)},
         {"start": np.array(3)},
         {"accountant": np.array(3)},
         {"accountant": np.array("{}")},
@@ -285,7 +312,7 @@ def test_a_checkpoint_whose_lock_cannot_be_made_is_refused(tmp_path: Path) -> No
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     training(checkpoint=path).run(1)
-    for other in ({"records": RECORDS + 1}, {"size": 4}):
+    for other in ({"public_records": RECORDS + 1}, {"size": 4}):
         with pytest.raises(ParameterError, match="another training"):
             training(checkpoint=path, **other)
     np.savez(path, format=np.array("another"), weights=0, rounds=0, records=0, accountant="")
@@ -357,6 +384,7 @@ def test_a_checkpoint_without_stamps_is_resumed_and_no_accountant_is_taken_for_i
         del data["stamp"]
         entries[name] = np.array(json.dumps(data))
     entries["format"] = np.array("dprounds.noisy_sgd 2")
+    entries["records"] = entries.pop("public_records")
     np.savez(path, allow_pickle=False, **entries)
     assert training(checkpoint=path).accountant.run == Laplace(5.0) + STEP * 3
     resumed = training(checkpoint=path, accountant=Accountant.from_json(kept))

@@ -84,13 +84,36 @@ def test_the_noise_has_the_accounted_size() -> None:
     assert abs(np.mean(noise**4) / noise.var() ** 2 - 3) < 0.1
 
 
-def test_the_signal_is_the_sum_over_the_expected_lot_size() -> None:
+def test_the_signal_is_the_sum_over_the_public_lot_size() -> None:
     def all_ones(weights: Any, lot: Any) -> Any:
         return np.full((lot.size, 3), 1.0)
 
-    run = training(PerExampleGradients(all_ones), sampling_rate=1.0, noise_multiplier=1e-9, clip_norm=3.0, epsilon=1e30)
+    for public_records, size in ((RECORDS, 0.5), (2 * RECORDS, 0.25)):
+        run = training(
+            PerExampleGradients(all_ones),
+            public_records=public_records,
+            sampling_rate=1.0,
+            noise_multiplier=1e-9,
+            clip_norm=3.0,
+            epsilon=1e30,
+        )
+        run.run(1)
+        assert run.weights == pytest.approx(-size, rel=1e-6)
+
+
+@pytest.mark.parametrize("records", [20, 21])
+def test_the_size_of_the_noise_does_not_tell_the_number_of_records(records: int) -> None:
+    """An audit: without any signal, what remains is noise, of which many weights tell the size.
+
+    A divisor that counts the records would make the mean square differ by 10 % between 20 records and 21.
+    """
+    size = 400_000
+    run = training(size=size, records=records, public_records=100)
     run.run(1)
-    assert run.weights == pytest.approx(-0.5, rel=1e-6)
+    found = np.sum((run.weights * (RATE * 100) / (0.5 * NOISE)) ** 2)
+    # a chi-square of `size` degrees is outside of this with probability at most 2 exp(-t) (Laurent, Massart 2000)
+    t = 25.0
+    assert abs(found - size) <= 2 * np.sqrt(size * t) + 2 * t < 0.017 * size
 
 
 def test_a_learning_rate_may_depend_on_the_round() -> None:
@@ -279,6 +302,11 @@ def test_a_round_is_recorded_before_it_is_computed() -> None:
     [
         ("records", 0),
         ("records", 1.5),
+        ("public_records", 0),
+        ("public_records", np.nan),
+        ("public_records", np.inf),
+        ("public_records", 10**400),
+        ("public_records", None),
         ("sampling_rate", 0.0),
         ("sampling_rate", 256),
         ("sampling_rate", np.nan),
@@ -348,13 +376,21 @@ def test_weights_must_be_finite_and_have_one_axis() -> None:
                 no_gradient,
                 bad,
                 records=9,
+                public_records=9,
                 sampling_rate=0.5,
                 noise_multiplier=9.0,
                 clip_norm=1.0,
                 learning_rate=1.0,
                 epsilon=1.0,
-                delta=0.1,
+                delta=0.01,
             )
+
+
+@pytest.mark.parametrize("delta", [1.0 / RECORDS, 0.1, 0.99])
+def test_a_delta_that_allows_to_publish_a_record_is_refused(delta: float) -> None:
+    with pytest.raises(ParameterError, match=r"^delta must be in \(0, 0\.005\), got .*1 / public_records"):
+        training(delta=delta)
+    assert training(delta=np.nextafter(1.0 / RECORDS, 0.0)).remaining > 0
 
 
 # Seeds

@@ -29,9 +29,15 @@ __all__ = ["REAL", "Saved", "joined", "locked", "planned_beside", "read", "resol
 
 REAL = _validate.Interval.parse("(-inf, inf)")
 FORMAT = "dprounds.noisy_sgd"
-VERSION = 3
-# Version 2 had accountants without a stamp: none that is passed is taken for theirs, and all that is spent adds up.
-READABLE = {f"{FORMAT} {version}" for version in (2, VERSION)}
+VERSION = 4
+# The name of the number by which the divisor was made: up to version 3 it was the true number of records. Version 2 had
+# accountants without a stamp: none that is passed is taken for theirs, and all that is spent adds up.
+PUBLIC_RECORDS = {
+    f"{FORMAT} 2": "records.npy",
+    f"{FORMAT} 3": "records.npy",
+    f"{FORMAT} {VERSION}": "public_records.npy",
+}
+COUNT = _validate.Interval.parse("[1, inf)")
 # All that reading bytes that are no whole archive of arrays was seen or is documented to raise.
 UNREADABLE = (
     OSError,
@@ -55,13 +61,15 @@ UNREADABLE = (
 class Saved:
     """What a checkpoint holds. No state of a random generator: whoever reads it could subtract the noise.
 
+    Nor the true number of records: who is among them may not be told by it.
+
     `start` is what the accountant was when the training began, `accountant` all that is spent, `start` and reserved
     rounds included, and `stamp` a name that no other save has.
     """
 
     weights: Array
     rounds: int
-    records: int
+    public_records: float
     start: Accountant
     accountant: Accountant
     stamp: str = field(default_factory=lambda: secrets.token_hex(16))
@@ -117,7 +125,7 @@ def write(path: Path, saved: Saved, accountant: Accountant, previous: Saved | No
             format=np.array(f"{FORMAT} {VERSION}"),
             weights=saved.weights,
             rounds=np.array(saved.rounds),
-            records=np.array(saved.records),
+            public_records=np.array(saved.public_records),
             start=np.array(saved.start.to_json()),
             accountant=np.array(saved.accountant.to_json()),
             stamp=np.array(saved.stamp),
@@ -153,13 +161,13 @@ def read(path: Path) -> Saved | None:
         return None
     except UNREADABLE:
         raise unreadable from None
-    if form not in READABLE:
+    if form not in PUBLIC_RECORDS:
         raise ParameterError(f"checkpoint {path.name!r} must have format '{FORMAT} {VERSION}', got {form!r:.60}.")
     try:
         return Saved(
             _validate.real_array("weights", _array(members["weights.npy"]), REAL),
             _validate.count("rounds", _array(members["rounds.npy"]).item()),
-            _validate.count("records", _array(members["records.npy"]).item(), least=1),
+            _validate.real("public_records", _array(members[PUBLIC_RECORDS[form]]).item(), COUNT),
             Accountant.from_json(_text(members["start.npy"])),
             Accountant.from_json(_text(members["accountant.npy"])),
             _text(members["stamp.npy"]),

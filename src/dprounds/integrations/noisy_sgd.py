@@ -5,19 +5,25 @@
 >>> features = np.random.default_rng(0).normal(size=(500, 3))
 >>> labels = (features[:, 0] > 0).astype(int)
 >>> training = NoisySGD(
-...     LogisticGradients(features, labels), np.zeros(4), records=500, sampling_rate=0.1, noise_multiplier=4.0,
-...     clip_norm=1.0, learning_rate=0.5, epsilon=1.0, delta=1e-5,
+...     LogisticGradients(features, labels), np.zeros(4), records=len(features), public_records=500, sampling_rate=0.1,
+...     noise_multiplier=4.0, clip_norm=1.0, learning_rate=0.5, epsilon=1.0, delta=1e-5,
 ... )
 >>> training.run()          # until one more round would exceed the budget
 103
 >>> training.remaining, training.accountant.epsilon(delta=1e-5) <= 1.0
 (0, True)
 
-What is promised, and what is not. The guarantee is for adding or removing one record, their number being public, and
-covers every noisy gradient, hence every checkpoint and the final weights. Noise and lots come from NumPy's generator,
-which is not cryptographic, in doubles, whose gaps can tell more than real numbers would (Mironov, CCS 2012). Time,
-memory and error messages are outside of the promise. Learning rate, clipping norm and features must be chosen without
-looking at the records, or their choice be accounted for.
+What is promised, and what is not. The guarantee is for adding or removing one record. It covers every noisy gradient,
+hence every checkpoint and the final weights; none of them holds the number of records. Noise and lots come from NumPy's
+generator, which is not cryptographic, in doubles, whose gaps can tell more than real numbers would (Mironov, CCS 2012).
+Time, memory and error messages are outside of the promise. Everything else that is passed, `public_records`, the
+sampling rate, the number of rounds, learning rate, clipping norm and the choice of features, must be chosen without
+looking at the records, or the choice be accounted for.
+
+The noisy sum is divided by ``sampling_rate * public_records``. A divisor that is computed from the number of records
+scales the noise with that number, and many weights then tell which of two numbers it was, whatever epsilon is. If the
+number of records is public, it may be `public_records`; the guarantee is then for replacing one record by an empty one,
+with the number fixed (zero-out), and not for adding or removing one.
 """
 
 from __future__ import annotations
@@ -45,9 +51,12 @@ RATE = _validate.Interval.parse("(0, 1]", _validate.SAMPLING_RATE.hint)
 POSITIVE = _validate.Interval.parse("(0, inf)")
 # Far outside of this, squares of gradients that ought to be clipped would underflow or overflow.
 CLIP_NORM = _validate.Interval.parse("[1e-100, 1e100]")
+# More than there are records anywhere.
+PUBLIC_RECORDS = _validate.Interval.parse("[1, 1e18]", "It is a public number of records, near the true one.")
 # What was planned and is recorded: noise, lots, budget, and where the record is.
 FIXED = {
     "records",
+    "public_records",
     "step",
     "sampling_rate",
     "noise_multiplier",
@@ -66,7 +75,7 @@ class NoisySGD:
 
     Every round draws a lot in which each record is with probability `sampling_rate` on its own (it may be empty, and
     is noised and recorded all the same), sums the clipped gradients, adds Gaussian noise of standard deviation
-    ``noise_multiplier * clip_norm``, divides by the expected size of a lot and takes a step.
+    ``noise_multiplier * clip_norm``, divides by ``sampling_rate * public_records`` and takes a step.
 
     With a `checkpoint` rounds are recorded on disk, `reserve` at a time, *before* the first of them is computed; the
     weights are saved with the next reservation. What a killed run had reserved counts as spent when it resumes, whether
@@ -85,9 +94,14 @@ class NoisySGD:
     weights
         First weights, one axis; they must not depend on the records.
     records
-        Number of records, public.
+        Number of records to draw lots from. It may be secret: neither the weights nor a checkpoint depend on it, but
+        for the lots.
+    public_records
+        A public number of records, near the true one, in [1, 1e18]; ``sampling_rate * public_records`` is what the
+        noisy sum is divided by. It acts as the learning rate does: half of it doubles every step. Not computed from the
+        records, not even by counting them, or the guarantee is for replacing a record by an empty one alone.
     sampling_rate
-        Probability that a record is in a lot, in (0, 1].
+        Probability that a record is in a lot, in (0, 1]; public, and not computed from the number of records either.
     noise_multiplier
         Standard deviation of the noise over `clip_norm`, in (0, inf).
     clip_norm
@@ -95,7 +109,8 @@ class NoisySGD:
     learning_rate
         A positive number, or a function from the number of rounds so far to one.
     epsilon, delta
-        The budget for all that `accountant` holds.
+        The budget for all that `accountant` holds. delta must be below ``1 / public_records``: publishing one record of
+        n in the clear has a delta of 1/n.
     method
         The bound to account by; exact by default.
     accountant
@@ -128,6 +143,7 @@ class NoisySGD:
         weights: ArrayLike,
         *,
         records: int,
+        public_records: float,
         sampling_rate: float,
         noise_multiplier: float,
         clip_norm: float,
@@ -145,6 +161,7 @@ class NoisySGD:
         if self.weights.ndim != 1:
             raise ParameterError(f"weights must have one axis, got shape {self.weights.shape}.")
         self.records = _validate.count("records", records, least=1)
+        self.public_records = _validate.real("public_records", public_records, PUBLIC_RECORDS)
         rate = _validate.real("sampling_rate", sampling_rate, RATE)
         self.step: Mechanism = PoissonSampled(Gaussian(noise_multiplier), rate)
         self.sampling_rate, self.noise_multiplier = rate, float(noise_multiplier)
@@ -152,13 +169,13 @@ class NoisySGD:
         self.learning_rate = (
             learning_rate if callable(learning_rate) else _validate.real("learning_rate", learning_rate, POSITIVE)
         )
-        self.epsilon, self.delta, self.method = epsilon, delta, method
+        self.epsilon, self.delta, self.method = epsilon, checked_delta(delta, self.public_records), method
         self.accountant = Accountant() if accountant is None else checked_accountant("accountant", accountant)
         self.checkpoint: Path | None = None if checkpoint is None else resolved(checkpoint)
         self.reserve = _validate.count("reserve", reserve, least=1)
         self.rounds = 0
         self._seed = None if random_state is None else _validate.count("random_state", random_state)
-        self._generator: np.random.Generator | None = None
+        self._streams: list[np.random.Generator] = []
         self._start = copy.copy(self.accountant)
         # the stamp by which `_left` rounds are left, and what was spent when so many were planned
         self._seen, self._left = "", 0
@@ -237,21 +254,22 @@ class NoisySGD:
 
     def _round(self) -> None:
         """One release: the step that was just recorded."""
-        if self._generator is None:
+        if not self._streams:
             # Two rounds with the same noise would let it be subtracted. So not before the first round is recorded: then
             # the total is one that no other round had, by whichever run on this accountant and in whichever thread.
             spent, allowed = self._planned
-            self._generator = _generator(self._seed, spent + self.step * (allowed - self._left))
-        generator, shape = self._generator, self.weights.shape
+            self._streams = _generator(self._seed, spent + self.step * (allowed - self._left)).spawn(2)
+        (lots, noise), shape = self._streams, self.weights.shape
         # a binomial number of distinct records is the same law as a coin for each, without n coins
-        size = int(generator.binomial(self.records, self.sampling_rate))
-        lot = generator.choice(self.records, size, replace=False, shuffle=False)
+        size = int(lots.binomial(self.records, self.sampling_rate))
+        lot = lots.choice(self.records, size, replace=False, shuffle=False)
         total = np.asarray(self.gradient_sum(self.weights, lot, self.clip_norm), dtype=np.float64)
         if total.shape != shape or not np.isfinite(total).all():
             raise NumericalError(f"gradient_sum must return {shape[0]} finite numbers, got shape {total.shape}.")
-        noisy = total + generator.normal(scale=self.noise_multiplier * self.clip_norm, size=shape)
+        noisy = total + noise.normal(scale=self.noise_multiplier * self.clip_norm, size=shape)
         rate = self.learning_rate(self.rounds) if callable(self.learning_rate) else self.learning_rate
-        weights = self.weights - rate / (self.sampling_rate * self.records) * noisy
+        # public numbers alone: a divisor that counts the records would tell their number by the size of the noise
+        weights = self.weights - rate / (self.sampling_rate * self.public_records) * noisy
         if not np.isfinite(weights).all():
             raise NumericalError("The weights have left the floats. Lower learning_rate.")
         self.weights, self.rounds = weights, self.rounds + 1
@@ -266,10 +284,10 @@ class NoisySGD:
         self._seen = stamp  # last: an interrupt before it has all planned anew
 
     def _resume(self, saved: Saved) -> None:
-        if saved.weights.shape != self.weights.shape or saved.records != self.records:
+        if saved.weights.shape != self.weights.shape or saved.public_records != self.public_records:
             raise ParameterError(
-                f"checkpoint must be of {self.weights.size} weights and {self.records} records, got one of "
-                f"{saved.weights.size} and {saved.records}: it belongs to another training."
+                f"checkpoint must be of {self.weights.size} weights and public_records={self.public_records:.15g}, got "
+                f"one of {saved.weights.size} and {saved.public_records:.15g}: it belongs to another training."
             )
         while True:
             stamp = self.accountant.stamp
@@ -285,7 +303,7 @@ class NoisySGD:
         total = Accountant.from_json(self.accountant.to_json())  # refuses what could not be read
         if ahead:
             total.record(self.step, rounds=ahead)
-        saved = Saved(self.weights, self.rounds, self.records, self._start, total)
+        saved = Saved(self.weights, self.rounds, self.public_records, self._start, total)
         write(self.checkpoint, saved, self.accountant, self._on_disk)
         self._on_disk = saved  # not before it is there: a full disk may have room again
         sync_folder(self.checkpoint)
@@ -300,6 +318,15 @@ class NoisySGD:
                 f"checkpoint {self.checkpoint.name!r} is not as this run left it: another run has used it, or it was "
                 "removed. Start again from what it holds now."
             )
+
+
+def checked_delta(delta: float, public_records: float) -> float:
+    """`delta`, or `ParameterError` where it promises nothing: one record of n in the clear is (0, 1/n)-DP."""
+    most = 1.0 / public_records
+    interval = _validate.Interval(
+        f"(0, {most:.4g})", 0.0, most, False, False, "The upper end is 1 / public_records: one record in the clear."
+    )
+    return _validate.real("delta", delta, interval)
 
 
 def _generator(seed: int | None, total: Run) -> np.random.Generator:

@@ -4,15 +4,28 @@
     from dprounds.integrations.scikit_learn import PrivateLogisticRegression
 
     X, y = load_digits(return_X_y=True)
-    model = PrivateLogisticRegression(epsilon=3.0, delta=1e-5, classes=range(10)).fit(X / 16.0, y)
+    model = PrivateLogisticRegression(epsilon=3.0, delta=1e-5, classes=range(10), public_records=2000)
+    model.fit(X / 16.0, y)
     model.score(X / 16.0, y), model.n_iter_, model.epsilon_
 
-Each `fit` is a release of its own: a grid search over twenty candidates in five folds makes a hundred. Pass one
-`Accountant` to every `fit` on the same records, and the sum of them keeps to the budget. With ``n_jobs`` let joblib use
-threads (``joblib.parallel_config(backend="threading")``): another process would record in a copy, and `fit` refuses
-that. Leave `random_state` out: fits with one seed share their noise, and no sum of epsilons covers them together. Scale
-features by constants, not by what the records say: a `StandardScaler` before this in a pipeline releases means and
-variances without noise.
+The guarantee is for adding or removing one record. It holds if every parameter was chosen without the records, their
+number included: do not compute `public_records`, `sampling_rate` or `rounds` from ``len(X)``. If the number of records
+is public, it may be `public_records`, and the guarantee is for replacing one record by an empty one (zero-out).
+
+Each `fit` is a release of its own: a grid search over twenty candidates in five folds makes a hundred, and one more for
+the best. Pass one `Accountant` to every `fit` on the same records and the number of them as `fits`, and all of them
+together keep to the budget::
+
+    search = GridSearchCV(PrivateLogisticRegression(classes=range(10), fits=101), grid, cv=5)
+    search.fit(X, y, accountant=Accountant())
+
+The accountant covers the weights of every fit. It does not cover the scores by which a search chooses: they are
+computed from held-out records without noise. And folds are cut by the number of records, so that for a search the
+guarantee is for replacing a record by an empty one. With ``n_jobs`` let joblib use threads
+(``joblib.parallel_config(backend="threading")``): another process would record in a copy, and `fit` refuses that. Leave
+`random_state` out: fits with one seed share their noise, and no sum of epsilons covers them together. Scale features by
+constants, not by what the records say: a `StandardScaler` before this in a pipeline releases means and variances
+without noise.
 """
 
 from __future__ import annotations
@@ -29,7 +42,7 @@ from dprounds.accountant import Accountant, checked_accountant
 from dprounds.errors import InfeasibleError, ParameterError
 from dprounds.integrations.checkpoints import planned_beside
 from dprounds.integrations.gradients import LogisticGradients, probabilities
-from dprounds.integrations.noisy_sgd import NoisySGD
+from dprounds.integrations.noisy_sgd import PUBLIC_RECORDS, RATE, NoisySGD, checked_delta
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import min_noise_multiplier
@@ -48,9 +61,16 @@ __all__ = ["PrivateLogisticRegression"]
 
 Array = NDArray[np.float64]
 
+# Beside what was spent, noise is planned up to this multiple of what the whole budget asks for. What a budget allows
+# grows with the inverse square of the noise, so that beyond it less than a ten-thousandth is left: nothing is learned.
+LARGEST_FACTOR = 100
+
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Logistic regression by noisy SGD, within (`epsilon`, `delta`) for adding or removing one record.
+
+    The guarantee needs `classes`, and parameters that were chosen without the records and without their number. Where
+    `classes` are read from the records, `read_from_records_` says so, and the guarantee takes them for public.
 
     Either `noise_multiplier` is given, and training goes on until one more round would exceed the budget (or for
     `rounds`, if that is sooner); or it is left to be the least noise with which `rounds` rounds keep to the budget.
@@ -58,13 +78,24 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     Parameters
     ----------
     epsilon, delta
-        The budget; delta ought to be well under one in the number of records.
+        The budget. delta must be below ``1 / public_records``, and ought to be well below: publishing one record of n
+        in the clear has a delta of 1/n.
+    public_records
+        A public number of records, near the true one, in [1, 1e18]. Noisy sums are divided by ``sampling_rate *
+        public_records``, so it acts as the learning rate does: with a tenth of the true number, steps are ten times as
+        long. The default does not look at the records, and suits some hundreds to some thousands of them. If you pass
+        ``len(X)``, the number of records is released, and the guarantee is for replacing one by an empty one.
     sampling_rate
-        Probability that a record is in a round's lot, in (0, 1].
+        Probability that a record is in a round's lot, in (0, 1]; not computed from the number of records.
     rounds
         Rounds to train; None for as many as the budget allows, which needs a `noise_multiplier`.
     noise_multiplier
-        Standard deviation of the noise over `clip_norm`, in (0, inf); planned from `rounds` by default.
+        Standard deviation of the noise over `clip_norm`, in (0, inf); planned from `rounds` and `fits` by default.
+    fits
+        Number of fits, of this size, that are to share the budget of one `accountant`, at least 1: of a grid search
+        candidates times folds, and one for the best. With 1 the noise is planned beside all that the accountant holds.
+        With more it is planned as if the budget were theirs alone, so that all of them have the same; what was spent
+        before takes rounds from the last ones.
     clip_norm
         Largest norm of one record's gradient, in [1e-100, 1e100].
     learning_rate
@@ -72,7 +103,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     method
         The bound to account by; exact by default.
     classes
-        The labels that may occur. By default those in `y`, which tells that each of them does.
+        The labels that may occur. By default those in `y`, which tells that each of them does: no noise covers that.
     reserve
         Rounds recorded on disk at a time, where `fit` has a `checkpoint`.
     random_state
@@ -93,6 +124,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         All that was recorded, `accountant` and reserved rounds included.
     epsilon_
         What that costs at `delta`, by `method`.
+    read_from_records_
+        What was read from the records without noise, and is covered only if it is public: ``("classes",)``, or ``()``
+        where `classes` were given.
     """
 
     def __init__(
@@ -100,9 +134,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
+        public_records: float = 1000,
         sampling_rate: float = 0.1,
         rounds: int | None = 300,
         noise_multiplier: float | None = None,
+        fits: int = 1,
         clip_norm: float = 1.0,
         learning_rate: float = 1.0,
         method: str | None = None,
@@ -112,9 +148,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.public_records = public_records
         self.sampling_rate = sampling_rate
         self.rounds = rounds
         self.noise_multiplier = noise_multiplier
+        self.fits = fits
         self.clip_norm = clip_norm
         self.learning_rate = learning_rate
         self.method = method
@@ -149,8 +187,8 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             even if it holds the same total. All that the checkpoint holds is added to it: nothing is forgotten, and
             what is in both counts twice.
         checkpoint
-            A file to keep the training in. If it is there, its training goes on: the same records must be given. Not a
-            parameter of the classifier, so that clones never share one.
+            A file to keep the training in. If it is there, its training goes on: the same records must be given. The
+            file does not tell their number. Not a parameter of the classifier, so that clones never share one.
         """
         before = Accountant() if accountant is None else checked_accountant("accountant", accountant)
         kept = dict(self.__dict__)
@@ -175,6 +213,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             gradients,
             np.zeros(gradients.size),
             records=len(features),
+            public_records=self.public_records,
             sampling_rate=self.sampling_rate,
             noise_multiplier=self.noise_multiplier_,
             clip_norm=self.clip_norm,
@@ -205,6 +244,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         self.intercept_: Array = weights[:, -1]
         self.n_iter_ = training.rounds
         self.accountant_ = training.accountant
+        self.read_from_records_ = ("classes",) if self.classes is None else ()
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -241,15 +281,32 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
 
     def _noise(self, spent: Run) -> float:
         """The noise multiplier that was given, or the least one with which all rounds keep to the budget."""
+        fits = _validate.count("fits", self.fits, least=1)
         if self.noise_multiplier is not None:
             return _validate.real("noise_multiplier", self.noise_multiplier, _validate.NOISE_MULTIPLIER)
         if self.rounds is None:
             raise ParameterError("rounds must be an integer in [1, inf), got None. Or pass noise_multiplier.")
         rounds = _validate.count("rounds", self.rounds, least=1)
-        rate = _validate.real("sampling_rate", self.sampling_rate, _validate.SAMPLING_RATE)
-        return min_noise_multiplier(
-            lambda s: spent + PoissonSampled(Gaussian(s), rate) * rounds,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
-        )
+        rate = _validate.real("sampling_rate", self.sampling_rate, RATE)
+        public_records = _validate.real("public_records", self.public_records, PUBLIC_RECORDS)
+        delta = checked_delta(self.delta, public_records)
+
+        def least(beside: Run) -> float:
+            return min_noise_multiplier(
+                lambda s: beside + PoissonSampled(Gaussian(s), rate) * (rounds * fits),
+                epsilon=self.epsilon,
+                delta=delta,
+                method=self.method,
+            )
+
+        noise = least(Run())
+        if fits > 1 or not spent.parts:
+            return noise
+        most = PoissonSampled(Gaussian(LARGEST_FACTOR * noise), rate) * rounds
+        if not (spent + most).epsilon(delta=delta, method=self.method) <= self.epsilon:
+            raise InfeasibleError(
+                f"What the accountant holds leaves too little of epsilon={self.epsilon:g} at delta={delta:g} for "
+                f"{rounds} more rounds. If earlier fits with planned noise have used it, plan for all of them: give "
+                "each of them fits=N, their number. Or raise epsilon."
+            )
+        return least(spent)
