@@ -15,13 +15,14 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.mechanisms import ZCDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse, RdpCurve
+from dprounds.mechanisms import ZCDP, ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse, RdpCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Mechanism, Sampleable
 from dprounds.mechanisms.composition import Run
 
 try:
     import dp_accounting
+    from dp_accounting import dp_event
     from dp_accounting.dp_event import DiscreteLaplaceDpEvent, DpEvent
     from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 except ModuleNotFoundError as missing:
@@ -33,6 +34,12 @@ __all__ = ["ExactAccountant", "run_from_dp_event"]
 
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
+# The relations of dp-accounting, in the words of `Guarantee.relation`.
+RELATIONS = {
+    ADD_OR_REMOVE_ONE: "add-remove",
+    REPLACE_ONE: "replace-one",
+    NeighboringRelation.REPLACE_SPECIAL: "zero-out",
+}
 
 # A release of which no Rényi order is bounded: its epsilon is infinite and its delta one.
 NON_PRIVATE = RdpCurve(orders=(2.0,), rdps=(math.inf,))
@@ -47,8 +54,8 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     """What a tree of events costs, exactly where it can be.
 
     Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response of two
-    buckets, zCDP, no-op and non-private events, and compositions of them however nested. What else there is, and what
-    no theorem here covers, it does not support, and says why.
+    buckets, zCDP, (epsilon, delta), no-op and non-private events, and compositions of them however nested. What else
+    there is, and what no theorem here covers, it does not support, and says why.
 
     Parameters
     ----------
@@ -65,6 +72,11 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         super().__init__(_checked_relation(neighboring_relation))
         self._method = None if method is None else _validate.choice("method", method, RUN_METHODS)
         self._rounds: dict[Mechanism, int] = {}
+
+    @property
+    def relation(self) -> str:
+        """What neighbours are: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record."""
+        return RELATIONS[self._neighboring_relation]
 
     @property
     def run(self) -> Run:
@@ -226,6 +238,15 @@ def _zcdp(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (d
     return ZCDP(event.rho) * 1
 
 
+def _epsilon_delta(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """Any mechanism with this guarantee, between neighbours by the accountant's relation."""
+    epsilon = _validate.real("epsilon", event.epsilon, _validate.EPSILON)
+    delta = _validate.real("delta", event.delta, CLOSED_DELTA)
+    if epsilon == math.inf or delta == 1:
+        return NON_PRIVATE * 1
+    return ApproximateDP(epsilon, delta) * 1 if epsilon or delta else Run()
+
+
 def _poisson_sampled(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
     rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
     inner = _run(event.event, relation)
@@ -271,3 +292,5 @@ _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {
     dp_accounting.ZCDpEvent: _zcdp,
     dp_accounting.PoissonSampledDpEvent: _poisson_sampled,
 }
+if hasattr(dp_event, "EpsilonDeltaDpEvent"):  # newer than version 0.6.0
+    _DESCRIBED[dp_event.EpsilonDeltaDpEvent] = _epsilon_delta
