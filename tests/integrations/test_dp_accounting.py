@@ -530,5 +530,6 @@ def test_without_dp_accounting_the_error_names_the_extra() -> None:
     script = "import sys; sys.modules['dp_accounting'] = None; import dprounds.integrations.dp_accounting"
     found = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert found.stderr.splitlines()[-1] == (
-        "ImportError: dprounds.integrations.dp_accounting needs dp-accounting: pip install 'dprounds[dp-accounting]'."
+        "ImportError: dprounds.integrations.dp_accounting needs dp-accounting. "
+        "In a checkout of dprounds: pip install '.[dp-accounting]'"
     )

@@ -368,5 +368,6 @@ def test_without_scikit_learn_the_error_names_the_extra() -> None:
     script = "import sys; sys.modules['sklearn'] = None; import dprounds.integrations.scikit_learn"
     found = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=60)
     assert found.stderr.splitlines()[-1] == (
-        "ImportError: dprounds.integrations.scikit_learn needs scikit-learn: pip install 'dprounds[scikit-learn]'."
+        "ImportError: dprounds.integrations.scikit_learn needs scikit-learn. "
+        "In a checkout of dprounds: pip install '.[scikit-learn]'"
     )

@@ -27,7 +27,8 @@ try:
     from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
 except ModuleNotFoundError as missing:
     raise ImportError(
-        "dprounds.integrations.dp_accounting needs dp-accounting: pip install 'dprounds[dp-accounting]'."
+        "dprounds.integrations.dp_accounting needs dp-accounting. "
+        "In a checkout of dprounds: pip install '.[dp-accounting]'"
     ) from missing
 
 __all__ = ["ExactAccountant", "run_from_dp_event"]

@@ -54,7 +54,8 @@ try:
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ModuleNotFoundError as missing:
     raise ImportError(
-        "dprounds.integrations.scikit_learn needs scikit-learn: pip install 'dprounds[scikit-learn]'."
+        "dprounds.integrations.scikit_learn needs scikit-learn. "
+        "In a checkout of dprounds: pip install '.[scikit-learn]'"
     ) from missing
 
 __all__ = ["PrivateLogisticRegression"]
