@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import statistics
 import subprocess
@@ -149,6 +150,37 @@ def test_training_with_opacus_measures_and_draws(example: ModuleType, tmp_path: 
     assert min(exact) > 0.4
     assert len(exact) == 2
     assert example.by_seed(rows, "same noise", "moments") == example.by_seed(rows, "same rounds", "moments")
+
+
+def test_neither_rate_nor_divisor_of_the_training_counts_the_images(
+    example: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that the guarantee is for adding or removing one."""
+    for needed in ("torch", "opacus", "mlxtend"):
+        if importlib.util.find_spec(needed) is None:
+            pytest.skip(f"{needed} is not installed: the extra 'examples'")
+    optimizers: Any = importlib.import_module("opacus.optimizers")
+    loaders: Any = importlib.import_module("opacus.data_loader")
+    seen = []
+
+    class Watched(loaders.DPDataLoader):  # type: ignore[misc]  # Opacus has no types
+        def __init__(self, *given: Any, sample_rate: float, **options: Any) -> None:
+            seen.append(sample_rate)
+            super().__init__(*given, sample_rate=sample_rate, **options)
+
+    scale = optimizers.DPOptimizer.scale_grad
+
+    def watch(optimizer: Any) -> None:
+        seen.append(optimizer.expected_batch_size)
+        scale(optimizer)
+
+    monkeypatch.setattr(loaders, "DPDataLoader", Watched)
+    monkeypatch.setattr(optimizers.DPOptimizer, "scale_grad", watch)
+    rows, held_out = example.parts(tuning=False)
+    for given in (rows, [*rows, held_out[0]], rows[:-300]):
+        monkeypatch.setattr(example, "parts", lambda *, tuning, given=given: (given, held_out))
+        example.train(5.0, {1}, seed=0)
+    assert seen == [example.SAMPLING_RATE, example.LOT] * 3
 
 
 def test_noisy_sgd_runs_at_the_papers_parameters_and_resumes(tmp_path: Path) -> None:

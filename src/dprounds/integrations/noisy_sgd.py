@@ -323,10 +323,8 @@ class NoisySGD:
 def checked_delta(delta: float, public_records: float) -> float:
     """`delta`, or `ParameterError` where it promises nothing: one record of n in the clear is (0, 1/n)-DP."""
     most = 1.0 / public_records
-    interval = _validate.Interval(
-        f"(0, {most:.4g})", 0.0, most, False, False, "The upper end is 1 / public_records: one record in the clear."
-    )
-    return _validate.real("delta", delta, interval)
+    hint = f"From 1 / public_records on it would allow one record in the clear: take, say, {most / 10.0:.1g}."
+    return _validate.real("delta", delta, _validate.Interval(f"(0, {most:.4g})", 0.0, most, False, False, hint))
 
 
 def _generator(seed: int | None, total: Run) -> np.random.Generator:
