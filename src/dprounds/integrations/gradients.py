@@ -47,7 +47,7 @@ def clip_factors(norms: Array, clip_norm: float, *, terms: int) -> Array:
         raise NumericalError("A per-example gradient is not finite: no noise covers it. Lower learning_rate.")
     # a sum of n squares, its root, the quotient and the product round by less than (n + 4) 2^-53 of the norm together
     lowered = clip_norm * (1.0 - (terms + 8) * 2.0**-53)
-    return lowered / np.maximum(norms, lowered)  # 1 below the bound, and no quotient that overflows
+    return lowered / np.maximum(norms, lowered)
 
 
 class PerExampleGradients:
