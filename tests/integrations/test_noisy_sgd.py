@@ -116,6 +116,30 @@ def test_the_size_of_the_noise_does_not_tell_the_number_of_records(records: int)
     assert abs(found - size) <= 2 * np.sqrt(size * t) + 2 * t < 0.017 * size
 
 
+def test_the_default_divisor_looks_at_no_record() -> None:
+    def gradients(weights: Any, lot: Any) -> Any:
+        return np.zeros((lot.size, 2))
+
+    runs = [
+        NoisySGD(
+            PerExampleGradients(gradients),
+            np.zeros(2),
+            records=records,
+            sampling_rate=0.5,
+            noise_multiplier=2.0,
+            clip_norm=1.0,
+            learning_rate=1.0,
+            epsilon=10.0,
+            delta=1e-5,
+            random_state=3,
+        )
+        for records in (20, 21)
+    ]
+    for run in runs:
+        run.run(1)
+    assert runs[0].weights.tolist() == runs[1].weights.tolist()
+
+
 def test_a_learning_rate_may_depend_on_the_round() -> None:
     asked: list[int] = []
 

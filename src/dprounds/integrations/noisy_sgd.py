@@ -51,6 +51,8 @@ RATE = _validate.Interval.parse("(0, 1]", _validate.SAMPLING_RATE.hint)
 POSITIVE = _validate.Interval.parse("(0, inf)")
 # Far outside of this, squares of gradients that ought to be clipped would underflow or overflow.
 CLIP_NORM = _validate.Interval.parse("[1e-100, 1e100]")
+# A number that looks at no data. It suits some hundreds to some thousands of records.
+DEFAULT_PUBLIC_RECORDS = 1000.0
 # More than there are records anywhere.
 PUBLIC_RECORDS = _validate.Interval.parse("[1, 1e18]", "It is a public number of records, near the true one.")
 # What was planned and is recorded: noise, lots, budget, and where the record is.
@@ -99,7 +101,8 @@ class NoisySGD:
     public_records
         A public number of records, near the true one, in [1, 1e18]; ``sampling_rate * public_records`` is what the
         noisy sum is divided by. It acts as the learning rate does: half of it doubles every step. Not computed from the
-        records, not even by counting them, or the guarantee is for replacing a record by an empty one alone.
+        records, not even by counting them, or the guarantee is for replacing a record by an empty one alone. By
+        default 1,000, whatever the records are.
     sampling_rate
         Probability that a record is in a lot, in (0, 1]; public, and not computed from the number of records either.
     noise_multiplier
@@ -143,7 +146,7 @@ class NoisySGD:
         weights: ArrayLike,
         *,
         records: int,
-        public_records: float,
+        public_records: float = DEFAULT_PUBLIC_RECORDS,
         sampling_rate: float,
         noise_multiplier: float,
         clip_norm: float,

@@ -42,7 +42,7 @@ from dprounds.accountant import Accountant, checked_accountant
 from dprounds.errors import InfeasibleError, ParameterError
 from dprounds.integrations.checkpoints import planned_beside
 from dprounds.integrations.gradients import LogisticGradients, probabilities
-from dprounds.integrations.noisy_sgd import PUBLIC_RECORDS, RATE, NoisySGD, checked_delta
+from dprounds.integrations.noisy_sgd import DEFAULT_PUBLIC_RECORDS, PUBLIC_RECORDS, RATE, NoisySGD, checked_delta
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import min_noise_multiplier
@@ -135,7 +135,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         *,
         epsilon: float = 1.0,
         delta: float = 1e-5,
-        public_records: float = 1000,
+        public_records: float = DEFAULT_PUBLIC_RECORDS,
         sampling_rate: float = 0.1,
         rounds: int | None = 300,
         noise_multiplier: float | None = None,
