@@ -33,14 +33,21 @@ class Training:
     """A small model on random records, made private by the real engine."""
 
     def __init__(
-        self, *, records: int = 120, batch: int = 12, workers: int = 0, module: Any = None, **options: Any
+        self,
+        *,
+        records: int = 120,
+        batch: int = 12,
+        workers: int = 0,
+        module: Any = None,
+        accountant: str = "dprounds",
+        **options: Any,
     ) -> None:
         torch.manual_seed(0)
         data = torch.utils.data.TensorDataset(torch.randn(records, 4), torch.randint(0, 2, (records,)))
         loader = torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers)
         module = torch.nn.Linear(4, 2) if module is None else module
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        self.engine = opacus.PrivacyEngine(accountant="dprounds")
+        self.engine = opacus.PrivacyEngine(accountant=accountant)
         make = self.engine.make_private_with_epsilon if "target_epsilon" in options else self.engine.make_private
         # with ghost clipping there is a loss between the optimizer and the loader
         self.module, self.optimizer, *loss, self.loader = make(

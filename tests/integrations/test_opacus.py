@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import doctest
 import importlib
 import math
 import re
+import subprocess
+import sys
 import time
 import warnings
 from pathlib import Path
@@ -25,7 +26,8 @@ with warnings.catch_warnings():
 
     from dprounds.integrations import opacus as ours
     from dprounds.integrations.opacus import ExactAccountant, get_noise_multiplier
-    from dprounds.integrations.opacus_history import drawn_rate
+    from dprounds.integrations.opacus.history import drawn_rate
+    from dprounds.integrations.opacus.noise import steps_of_epochs
 
 pytestmark = marks
 
@@ -219,53 +221,6 @@ def test_a_state_of_opacus_is_continued_only_where_it_is_said_to_be_a_bound(thei
     assert before.history[-1] == (2.0, 0.1, 1)  # its own is left alone
 
 
-HELD = [(1.0, 0.1, 3), (2.0, 0.1, 2)]
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        HELD,
-        [(1.0, 0.1, 3), (2.0, 0.1, 5)],
-        [*HELD, (1.0, 0.1, 1)],
-        [(1.0, 0.1, 2), (1.0, 0.1, 1), (3.0, 0.1, 0), (2.0, 0.1, 1), (2.0, 0.1, 1)],
-    ],
-)
-def test_a_state_that_goes_on_from_what_is_recorded_is_loaded(state: list[tuple[float, float, int]]) -> None:
-    accountant = exact(HELD)
-    accountant.load_state_dict({"history": state, "mechanism": "dprounds"})
-    assert accountant.history == state
-
-
-@pytest.mark.parametrize(
-    "state",
-    [
-        [],
-        [(1.0, 0.1, 3)],
-        [(1.0, 0.1, 3), (2.0, 0.1, 1)],
-        [(1.0, 0.1, 4), (2.0, 0.1, 2)],
-        [(1.0, 0.2, 3), (2.0, 0.1, 2)],
-        [(2.0, 0.1, 2), (1.0, 0.1, 3)],
-    ],
-)
-def test_no_state_erases_a_step_that_was_made(state: list[tuple[float, float, int]]) -> None:
-    accountant = exact(HELD)
-    with pytest.raises(ParameterError, match="lacks some of it"):
-        accountant.load_state_dict({"history": state, "mechanism": "dprounds"})
-    assert accountant.history == HELD
-
-
-def test_a_state_round_trips_and_is_no_window_into_the_accountant() -> None:
-    first, second = exact(HISTORIES[3]), ExactAccountant()
-    state = first.state_dict()
-    assert state["mechanism"] == "dprounds"
-    second.load_state_dict(copy.deepcopy(state))
-    assert second.history == first.history
-    assert second.get_epsilon(DELTA) == first.get_epsilon(DELTA)
-    state["history"].append((1.0, 0.1, 1))
-    assert second.history == first.history == HISTORIES[3]
-
-
 @pytest.mark.parametrize(
     "state", [None, {}, {"history": []}, {"mechanism": "dprounds"}, {"history": [], "mechanism": "x"}]
 )
@@ -295,15 +250,16 @@ def test_importing_twice_registers_once_more() -> None:
 def test_noise_meets_the_target_and_less_than_opacus_finds(epsilon: float, rate: float, length: dict[str, int]) -> None:
     target: dict[str, Any] = {"target_epsilon": epsilon, "target_delta": DELTA, "sample_rate": rate, **length}
     noise = get_noise_multiplier(**target)
-    steps = length.get("steps", math.ceil(length.get("epochs", 0) / rate))
+    # an ordinary loop over 60,000 records in batches of 256 makes 235 batches in each of 60 epochs
+    steps = length.get("steps", 60 * 235)
     spent = exact([(noise, rate, steps)]).get_epsilon(DELTA)
     assert epsilon - 1e-4 <= spent <= epsilon
     assert exact([(noise / (1 + 2e-6), rate, steps)]).get_epsilon(DELTA) > epsilon
     theirs = utils.get_noise_multiplier(**target, accountant="rdp")
-    with_ours = utils.get_noise_multiplier(**target, accountant="dprounds")
+    with_ours = utils.get_noise_multiplier(**{**target, "epochs": None, "steps": steps}, accountant="dprounds")
     assert noise <= with_ours * (1 + 1e-6)
     assert noise <= theirs
-    assert exact([(with_ours, rate, int(steps * (1 - 1e-12)))]).get_epsilon(DELTA) <= epsilon
+    assert exact([(with_ours, rate, steps)]).get_epsilon(DELTA) <= epsilon
 
 
 def test_the_tolerance_in_epsilon_is_kept() -> None:
@@ -314,8 +270,17 @@ def test_the_tolerance_in_epsilon_is_kept() -> None:
 
 @pytest.mark.parametrize(("epochs", "batches"), [(10, 49), (7, 93), (60, 235), (3, 10**6 + 3)])
 def test_whole_epochs_are_whole_steps(epochs: int, batches: int) -> None:
-    assert ours._steps_of(epochs, 1 / batches) == epochs * batches
-    assert ours._steps_of(epochs + 1e-3, 1 / batches) > epochs * batches
+    assert steps_of_epochs(epochs, 1 / batches) == epochs * batches
+    assert steps_of_epochs(epochs + 1e-3, 1 / batches) > epochs * batches
+
+
+@pytest.mark.parametrize(
+    ("records", "batch", "epochs"), [(10_000, 1_024, 3), (60_000, 256, 60), (7, 7, 2), (101, 10, 1)]
+)
+def test_epochs_count_the_batches_that_a_loop_makes(records: int, batch: int, epochs: int) -> None:
+    made = sum(1 for _ in range(epochs) for _ in range(0, records, batch))
+    assert steps_of_epochs(epochs, batch / records) == made
+    assert steps_of_epochs(epochs - 0.5, batch / records) == math.ceil((epochs - 0.5) * (made // epochs))
 
 
 @pytest.mark.parametrize(
@@ -339,6 +304,16 @@ def test_a_target_that_is_none_is_refused(bad: dict[str, Any]) -> None:
     target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": DELTA, "sample_rate": 0.1, "steps": 10}
     with pytest.raises(ParameterError):
         get_noise_multiplier(**{**target, **bad})
+
+
+# Without Opacus
+
+
+def test_without_opacus_the_import_says_what_to_install() -> None:
+    hide = "import sys; sys.modules['opacus'] = None; import dprounds.integrations.opacus"
+    done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install '.[opacus]'" in done.stderr.splitlines()[-1]
 
 
 # The page

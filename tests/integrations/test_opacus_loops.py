@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
 import warnings
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import chain, islice, repeat
 from typing import Any
 
@@ -19,9 +21,11 @@ from tests.integrations.opacus_training import DELTA, TENTH, Training, marks, to
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
     from opacus import schedulers
+    from opacus.data_loader import DPDataLoader
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
 
-    from dprounds.integrations.opacus import ExactAccountant, drop_split_batches, while_affordable
-    from dprounds.integrations.opacus_budget import Budget
+    from dprounds.integrations.opacus import ExactAccountant, allow_accumulation, drop_split_batches, while_affordable
+    from dprounds.integrations.opacus.budget import Budget
 
 pytestmark = marks
 
@@ -80,7 +84,9 @@ def test_other_steps_and_restored_checkpoints_are_seen_before_the_next_batch() -
     restored = Training(noise_multiplier=2.0)
     batches = while_affordable(restored.endless(), restored.optimizer, epsilon=2.0, delta=DELTA)
     restored.step(next(batches))
-    restored.accountant.load_state_dict({"history": [(2.0, 0.1, 10**6)], "mechanism": "dprounds"})
+    further = copy.copy(restored.accountant)
+    further.history = [(2.0, 0.1, 10**6)]
+    restored.accountant.load_state_dict(further.state_dict())
     assert next(batches, None) is None
 
 
@@ -130,6 +136,7 @@ def body_of(kind: str, training: Training) -> Any:
 
     if kind == "summed":
         training.module.allow_grad_accumulation()
+        allow_accumulation(training.optimizer, over="separate batches")
         training.optimizer.zero_grad()
     return {"lowered": lowered_before_the_step, "summed": summed, "prefetched": training.step}[kind]
 
@@ -159,14 +166,14 @@ def test_the_budget_counts_no_longer_than_its_batches() -> None:
     training = Training(noise_multiplier=2.0)
     for batch in while_affordable(training.endless(), training.optimizer, epsilon=1.0, delta=DELTA):
         training.step(batch)
-    assert training.optimizer.step_hook.budgets == []
+    assert training.optimizer.step_hook.loops == []
     training.step(next(iter(training.loader)))
     assert training.engine.get_epsilon(DELTA) > 1.0
     for batch in while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA):
         training.step(batch)
         break
     gc.collect()
-    assert training.optimizer.step_hook.budgets == []
+    assert training.optimizer.step_hook.loops == []
 
 
 @pytest.mark.parametrize("factor", [0.9, 0.995])
@@ -319,3 +326,108 @@ def test_a_loop_that_ends_late_leaves_the_flags_of_the_next_one() -> None:
                 first.close()  # type: ignore[attr-defined]  # a generator has it
                 assert training.optimizer._step_skip_queue == waiting != []
     assert repeated(steps[1:]) == 0
+
+
+@pytest.mark.parametrize("left_by", ["an error before a step", "an error after a step", "break"])
+def test_a_pass_does_not_begin_while_parts_of_an_earlier_one_are_left(left_by: str) -> None:
+    training, steps = split_training()
+
+    def leave_early(split: Any) -> None:
+        for batch in split:
+            if left_by == "an error before a step":
+                raise RuntimeError
+            training.step(batch)
+            if training.optimizer._is_last_step_skipped:
+                if left_by == "break":
+                    break
+                raise RuntimeError
+
+    with training.split(4) as split:
+        with suppress(RuntimeError):
+            leave_early(split)
+        before = len(steps)
+        with pytest.raises(UnsupportedError, match="drop_split_batches"):
+            next(iter(split))
+        drop_split_batches(training.optimizer)
+        for batch in split:
+            training.step(batch)
+    assert repeated(steps[before + 1 :]) == 0
+    assert len(training.accountant) == len(steps) == before + 10
+
+
+# Loaders that do not draw what the optimizer records
+
+
+def other_loader(training: Training, kind: str) -> Any:
+    data = training.loader.dataset
+    if kind == "another rate":
+        return DPDataLoader(data, sample_rate=0.25)
+    if kind == "another rate, split":
+        loader = DPDataLoader(data, sample_rate=0.25)
+        return BatchMemoryManager(
+            data_loader=loader, max_physical_batch_size=4, optimizer=training.optimizer
+        ).__enter__()
+    if kind == "shuffled":
+        return torch.utils.data.DataLoader(data, batch_size=12, shuffle=True)
+    if kind == "shuffled, split":
+        loader = torch.utils.data.DataLoader(data, batch_size=12, shuffle=True)
+        return BatchMemoryManager(
+            data_loader=loader, max_physical_batch_size=4, optimizer=training.optimizer
+        ).__enter__()
+    return Training(noise_multiplier=1.0, poisson_sampling=False).loader
+
+
+@pytest.mark.parametrize("endless", [False, True])
+@pytest.mark.parametrize("kind", ["another rate", "another rate, split", "shuffled", "shuffled, split", "not sampled"])
+def test_a_loader_that_does_not_draw_as_recorded_is_refused(kind: str, endless: bool) -> None:
+    training = Training(noise_multiplier=1.0)
+    loader = other_loader(training, kind)
+    batches = chain.from_iterable(repeat(loader)) if endless else loader
+    wanted = "at a rate of 0.25, and the optimizer records 0.1" if "rate" in kind else "own_sampler=True"
+    with pytest.raises(ParameterError, match=wanted):
+        next(while_affordable(batches, training.optimizer, epsilon=5.0, delta=DELTA))
+    assert training.optimizer._step_skip_queue == []
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_rate_that_changes_on_the_way_is_seen(workers: int) -> None:
+    training = Training(noise_multiplier=1.0, workers=workers)
+    batches = chain(training.loader, DPDataLoader(training.loader.dataset, sample_rate=0.25, num_workers=workers))
+    guarded = while_affordable(batches, training.optimizer, epsilon=5.0, delta=DELTA)
+    for batch in islice(guarded, 10):
+        training.step(batch)
+    with pytest.raises(ParameterError, match=r"at a rate of 0\.25"):
+        next(guarded)
+
+
+def test_fewer_records_than_recorded_are_no_trouble() -> None:
+    training = Training(noise_multiplier=1.0)
+    loader = DPDataLoader(training.loader.dataset, sample_rate=0.05)
+    for batch in while_affordable(loader, training.optimizer, epsilon=5.0, delta=DELTA):
+        training.step(batch)
+    assert len(training.accountant) == 20
+
+
+def test_batches_of_a_sampler_of_ones_own_are_taken_where_it_is_said() -> None:
+    training = Training(noise_multiplier=1.0)
+    drawn = list(training.loader)
+    with pytest.raises(ParameterError, match="own_sampler=True"):
+        next(while_affordable(drawn, training.optimizer, epsilon=5.0, delta=DELTA))
+    for batch in while_affordable(drawn, training.optimizer, epsilon=5.0, delta=DELTA, own_sampler=True):
+        training.step(batch)
+    assert len(training.accountant) == 10
+
+
+def test_a_loop_inside_of_another_sees_the_draws_too() -> None:
+    training = Training(noise_multiplier=1.0)
+    inner = while_affordable(training.loader, training.optimizer, epsilon=5.0, delta=DELTA)
+    for batch in while_affordable(inner, training.optimizer, epsilon=4.0, delta=DELTA):
+        training.step(batch)
+    assert len(training.accountant) == 10
+
+
+@pytest.mark.parametrize("delta", [1 / 120, 0.1])
+def test_a_delta_that_one_record_in_the_clear_would_meet_is_remarked_on(delta: float) -> None:
+    training = Training(noise_multiplier=1.0)
+    with pytest.warns(UserWarning, match="not below 1/n for n=120"):
+        next(while_affordable(training.loader, training.optimizer, epsilon=5.0, delta=delta))

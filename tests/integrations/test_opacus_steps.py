@@ -83,21 +83,6 @@ def test_split_batches_are_one_step() -> None:
     assert training.accountant.history == [(1.0, 0.1, 10)]
 
 
-def test_summed_batches_are_accounted_as_one_release_each() -> None:
-    training = Training(noise_multiplier=2.0)
-    training.module.allow_grad_accumulation()
-    for batch in training.loader:
-        training.backward(batch)
-        if training.optimizer.accumulated_iterations == 5:
-            training.optimizer.step()
-            training.optimizer.zero_grad()
-    [(noise, rate, steps)] = training.accountant.history
-    assert (rate, steps) == (0.1, 10)
-    assert 2.0 / math.sqrt(5) * (1 - 1e-14) <= noise < 2.0 / math.sqrt(5)
-    # a record in several of the batches costs more than one that is in at most one of them, which Opacus assumes
-    assert training.engine.get_epsilon(DELTA) > (PoissonSampled(Gaussian(2.0), 0.5) * 2).epsilon(delta=DELTA) * 0.9
-
-
 def test_adaptive_clipping_is_refused_before_it_releases_anything() -> None:
     training = Training(
         noise_multiplier=1.0,
@@ -299,13 +284,47 @@ def test_a_copy_of_the_hook_records_with_the_same_accountant() -> None:
 
 
 def test_other_accountants_are_left_alone() -> None:
-    training = Training(**GHOST)
-    training.optimizer.attach_step_hook(lambda optimizer: None)
+    training = Training(**GHOST, accountant="rdp")
     training.optimizer.max_grad_norm = 0.1
+    for _ in range(2):
+        with training.split() as batches:
+            for batch in batches:
+                training.step(batch)
+                break
+    noted: list[Any] = []
+    training.optimizer.attach_step_hook(noted.append)
     with training.split() as batches:
         for batch in batches:
             training.step(batch)
-    assert training.accountant.history == []
+    assert len(noted) > 5
+    assert len(training.engine.accountant) <= 2
+
+
+# A hook of one's own does not take the place of the accountant's
+
+
+def test_a_hook_that_is_attached_is_called_after_the_step_is_recorded() -> None:
+    training = Training(noise_multiplier=1.0)
+    noted: list[Any] = []
+    training.optimizer.attach_step_hook(lambda optimizer: noted.append("replaced by the next one"))
+    training.optimizer.attach_step_hook(lambda optimizer: noted.append(len(training.accountant)))
+    for batch in training.loader:
+        training.step(batch)
+    assert training.accountant.history == [(1.0, 0.1, 10)]
+    assert noted == list(range(1, 11))
+
+
+@pytest.mark.parametrize("other", [None, print])
+def test_a_step_whose_hook_was_taken_away_is_refused(other: Any) -> None:
+    training = Training(noise_multiplier=1.0)
+    first, second, *_ = training.loader
+    training.step(first)
+    hook, training.optimizer.step_hook = training.optimizer.step_hook, other
+    with refused_before_the_weights_move(training, "would not be recorded"):
+        training.step(second)
+    training.optimizer.step_hook = hook
+    training.step(second)
+    assert training.accountant.history == [(1.0, 0.1, 2)]
 
 
 def test_going_back_to_a_checkpoint_erases_nothing(tmp_path: Path) -> None:

@@ -1,32 +1,23 @@
-"""What Opacus does, seen by the hook that its optimizer calls before each step.
+"""The hook that Opacus's optimizer calls before each step: it records the step, or refuses it.
 
-Opacus calls that hook once a step, and tells it nothing of how the gradients came about. Three of its methods are
-therefore wrapped when this module is imported; they do what they did, and where the optimizer's hook is a `StepHook`
-they also tell it:
-
-- ``DPOptimizer._check_skip_next_step``, which follows the clipping of every part of a batch: at what norm;
-- ``GradSampleHooksFastGradientClipping.get_clipping_coef``, which clips where there is no clipping by the optimizer;
-- ``BatchSplittingSampler.__iter__``, whose flags say where a batch ends that was split.
+Opacus tells its hook nothing of how the gradients came about. `patches` tells it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import Any, Protocol
 
 import torch
-from opacus.grad_sample import GradSampleHooksFastGradientClipping
 from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGradientClipping
-from opacus.utils.batch_memory_manager import BatchSplittingSampler
 
-from dprounds.errors import InfeasibleError, UnsupportedError
-from dprounds.integrations.opacus_budget import Budget
-from dprounds.integrations.opacus_history import HAIR, Line, checked_line, shared_noise
+from dprounds.errors import InfeasibleError, ParameterError, UnsupportedError
+from dprounds.integrations.opacus.budget import Budget
+from dprounds.integrations.opacus.history import ONE, ROUNDING, SEPARATE, Line, line_of_passes
 
-__all__ = ["StepHook", "forget_split_batches", "rate_drawn_here"]
+__all__ = ["CLIPPED_AT", "Loop", "StepHook", "forget_split_batches", "hook_of", "rate_drawn_here"]
 
 # Where a parameter keeps the norm at which its gradients were clipped last.
 CLIPPED_AT = "_dprounds_clipped_at"
@@ -37,13 +28,35 @@ FINE = (torch.float32, torch.float64)
 COARSE = 2.0**-24
 
 
+class Journal(Protocol):
+    """Where steps are counted before they are made."""
+
+    def reserve(self, noise: float, rate: float, steps: int, most_ahead: float) -> None:
+        """Have `steps` more steps on disk, and at most `most_ahead` after those."""
+
+
 class Records(Protocol):
     """The accountant of a hook."""
 
     history: list[Line]
+    _journal: Journal | None
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step."""
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that yields batches while they are affordable.
+
+    `accumulated` batches are summed before each step, `handed` is the number of the last batch that was yielded, and
+    `last` the number of the batch after which the budget no longer counts, both as `StepHook.batches` counts them.
+    """
+
+    budget: Budget
+    accumulated: int
+    handed: int
+    last: float = math.inf
 
 
 @dataclass(eq=False)
@@ -55,36 +68,43 @@ class StepHook:
 
     accountant: Records
     sample_rate: float
-    # budgets that no step may exceed, each with the number of batches up to which it counts, if that is known
-    budgets: list[tuple[Budget, float]] = field(default_factory=list)
-    # of the batch whose gradients are being summed: its parts, the largest norm of clipping, the most batches in a part
+    # loops whose budgets no step may exceed
+    loops: list[Loop] = field(default_factory=list)
+    # what the several backward() before a step are passes over, if that was said
+    over: str | None = None
+    # another hook, called after each step that was recorded
+    then: Callable[[DPOptimizer], None] | None = None
+    # of the batch whose gradients are being summed: its parts, the largest norm of clipping, the most passes in a part
     parts: int = 0
     clipped: float = 0.0
-    summed: int = 1
-    # batches that were clipped so far, passes over a split loader that have begun, and how often flags were dropped
+    passes: int = 1
+    # batches that were clipped so far, begun passes over a split loader, and how often flags were dropped
     batches: int = 0
-    passes: int = 0
+    loader_passes: int = 0
     series: int = 0
+    # whether a loop is drawing another batch after its first one
+    draws_on: bool = False
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StepHook:
-        return StepHook(memo.get(id(self.accountant), self.accountant), self.sample_rate, self.budgets)
+        accountant = memo.get(id(self.accountant), self.accountant)
+        return StepHook(accountant, self.sample_rate, self.loops, self.over, self.then)
 
     def saw_part(self, optimizer: DPOptimizer) -> None:
         """Take note of a part of a batch, clipped and added to the sum."""
-        summed = optimizer.accumulated_iterations
+        passes = optimizer.accumulated_iterations
         self.parts += 1
         self.clipped = max(self.clipped, _clipping_norm(optimizer))
-        self.summed = max(self.summed, summed)
-        self.batches += summed
+        self.passes = max(self.passes, passes)
+        self.batches += 1 if self.over == ONE else passes
 
     def forget_part(self) -> None:
         """Take note that the sum is empty."""
-        self.parts, self.clipped, self.summed = 0, 0.0, 1
+        self.parts, self.clipped, self.passes = 0, 0.0, 1
 
-    def end_budgets(self, ended: Budget | None = None, *, at: float = math.inf) -> None:
-        """Let `ended` count up to the batch `at`, and drop the budgets whose last batch is over."""
-        ends = [(budget, at if budget is ended else end) for budget, end in self.budgets]
-        self.budgets[:] = [(budget, end) for budget, end in ends if self.batches < end]
+    def end_loops(self) -> None:
+        """Drop the loops whose last batch is over."""
+        if self.loops:
+            self.loops[:] = [loop for loop in self.loops if self.batches < loop.last]
 
     def __call__(self, optimizer: DPOptimizer) -> None:
         """Record a step whose noise has been added and which has not been made; refuse it if it may not be."""
@@ -101,24 +121,61 @@ class StepHook:
             )
         if not self.parts:  # an optimizer that steps in a way of its own
             self.saw_part(optimizer)
-        parts, clipped, batches = self.parts, self.clipped, self.summed
+        parts, clipped, passes = self.parts, self.clipped, self.passes
         self.forget_part()
-        if parts > 1 and batches > 1:
+        if parts > 1 and passes > 1:
             raise UnsupportedError(
                 "A step must sum either the parts of one batch or several whole batches: the parts of this one were "
                 "themselves sums. Call optimizer.step() once for each backward()."
             )
-        noise, rate, _ = checked_line(shared_noise(_noise_over(optimizer, clipped), batches), self.sample_rate, 1)
-        for budget, _ in self.budgets:
-            if not budget.affords(noise, rate, batches):
+        over = ONE if passes == 1 else self._over(passes)
+        noise, rate, releases = line_of_passes(_noise_over(optimizer, clipped), self.sample_rate, passes, over)
+        for loop in self.loops:
+            budget = loop.budget
+            if not budget.affords(noise, rate, releases):
                 raise InfeasibleError(
                     f"This step would exceed epsilon={budget.epsilon:g} at delta={budget.delta:g}, so it was not made. "
                     "while_affordable could not foresee it: lower the noise after optimizer.step() and not before it, "
                     "step each batch before the next one is drawn, and say how many batches are accumulated."
                 )
-        self.end_budgets()
-        for _ in range(batches):
+        journal = self.accountant._journal
+        if journal is not None:
+            planned = min((loop.budget.planned(noise, rate) for loop in self.loops), default=math.inf)
+            journal.reserve(noise, rate, releases, planned - releases)
+        for _ in range(releases):
             self.accountant.step(noise_multiplier=noise, sample_rate=rate)
+        self.end_loops()
+        if self.then is not None:
+            self.then(optimizer)
+
+    def _over(self, passes: int) -> str:
+        """What the passes of a step were over; refused if that was not said, or cannot be."""
+        summed = any(loop.accumulated > 1 for loop in self.loops)
+        over = self.over or (SEPARATE if summed else None)
+        if over is None:
+            raise UnsupportedError(
+                f"backward() was called {passes} times before this step, so it was not made: whether on one batch or "
+                "on batches of their own cannot be seen, and they cost differently. Say so once, before training: "
+                "allow_accumulation(optimizer, over='separate batches'), or 'one batch', or 'any batches'."
+            )
+        if over == SEPARATE and any(self.batches > loop.handed for loop in self.loops):
+            raise UnsupportedError(
+                "backward() was called more often than while_affordable has yielded batches, so this step was not "
+                "made: some batch was used twice. Say so: allow_accumulation(optimizer, over='one batch') for several "
+                "passes over each batch, or 'any batches'."
+            )
+        return over
+
+
+def hook_of(optimizer: DPOptimizer) -> StepHook:
+    """The hook by which an optimizer records here."""
+    hook = getattr(optimizer, "step_hook", None)
+    if not isinstance(hook, StepHook):
+        raise ParameterError(
+            "optimizer must be one that PrivacyEngine(accountant='dprounds') made private, "
+            f"got a {type(optimizer).__name__} that does not record with it."
+        )
+    return hook
 
 
 def rate_drawn_here(rate: float) -> float:
@@ -164,63 +221,4 @@ def _noise_over(optimizer: DPOptimizer, clipped: float) -> float:
             + ". With ghost and per-layer clipping, Opacus's schedulers of the clipping norm change the noise alone. "
             "Use flat clipping with them, or leave max_grad_norm as it is."
         )
-    return float(noise) * (norm / clipped) * (1.0 - HAIR)
-
-
-class _Pass(Iterator[list[int]]):
-    """A pass over a loader whose batches are split, which ends where its flags were dropped.
-
-    A loader that draws ahead asks for the next indices before it hands on a batch, also when there are no more.
-    """
-
-    def __init__(self, hook: StepHook, indices: Iterator[list[int]]) -> None:
-        hook.passes += 1
-        self.hook, self.indices, self.series = hook, indices, hook.series
-
-    def __next__(self) -> list[int]:
-        if self.hook.series != self.series:
-            raise UnsupportedError(
-                "This pass over a split loader was left with batches drawn ahead, and where those end is forgotten. "
-                "Begin a new pass over the loader."
-            )
-        return next(self.indices)
-
-
-def _see(owner: type, name: str, tell: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Wrap a method of Opacus, once."""
-    method = vars(owner)[name]
-    if not hasattr(method, "_tells_dprounds"):
-        wrapped = wraps(method)(tell(method))
-        wrapped._tells_dprounds = True  # type: ignore[attr-defined]  # a mark on a function
-        setattr(owner, name, wrapped)
-
-
-def _tell_of_parts(method: Callable[..., Any]) -> Callable[..., Any]:
-    def check_skip_next_step(optimizer: DPOptimizer, pop_next: bool = True) -> Any:  # noqa: ANN401  (Opacus has no types)
-        if pop_next and isinstance(optimizer.step_hook, StepHook):
-            optimizer.step_hook.saw_part(optimizer)
-        return method(optimizer, pop_next)
-
-    return check_skip_next_step
-
-
-def _tell_of_norms(method: Callable[..., Any]) -> Callable[..., Any]:
-    def get_clipping_coef(module: Any) -> Any:  # noqa: ANN401  (Opacus has no types)
-        for parameter in module.trainable_parameters:
-            setattr(parameter, CLIPPED_AT, abs(float(module.max_grad_norm)))
-        return method(module)
-
-    return get_clipping_coef
-
-
-def _tell_of_passes(method: Callable[..., Any]) -> Callable[..., Any]:
-    def indices(sampler: Any) -> Any:  # noqa: ANN401  (Opacus has no types)
-        hook = getattr(sampler.optimizer, "step_hook", None)
-        return _Pass(hook, method(sampler)) if isinstance(hook, StepHook) else method(sampler)
-
-    return indices
-
-
-_see(DPOptimizer, "_check_skip_next_step", _tell_of_parts)
-_see(GradSampleHooksFastGradientClipping, "get_clipping_coef", _tell_of_norms)
-_see(BatchSplittingSampler, "__iter__", _tell_of_passes)
+    return float(noise) * (norm / clipped) * (1.0 - ROUNDING)

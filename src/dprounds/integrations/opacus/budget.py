@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dprounds import _validate
 from dprounds.conversions import epsilon_from_rdp, rdp_from_dp
-from dprounds.integrations.opacus_history import Line, checked_history, one_step
+from dprounds.integrations.opacus.history import Line, checked_history, one_step
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.composition import Run
 from dprounds.planning import max_rounds
@@ -22,8 +22,8 @@ __all__ = ["Budget"]
 # Orders at which what is spent is kept as a sum. Any order proves something, and these are near enough to the best one
 # to leave little to the exact sum, which takes time for every different step.
 ORDERS = 1.0 + np.geomspace(0.1, 4096.0, 48)
-# More than an addition and a product round.
-HAIR_PER_LINE = 2.0**-51
+# More than the relative error of an addition and a product.
+ROUNDING_PER_LINE = 2.0**-51
 # Beyond this many steps a plan need not look.
 MOST_STEPS = 2**53
 # A schedule that lowers the noise slowly is planned ahead at this much of the noise, which costs more than what comes.
@@ -67,7 +67,7 @@ class Budget:
         self._tells_all = False
 
     def affords(self, noise: float, rate: float, releases: int) -> bool:
-        """Whether so many more releases are within the budget."""
+        """Whether `releases` more are within the budget."""
         if noise >= self._noise and rate <= self._rate and self._used() + releases <= self._left:
             return True
         used = self._used()
@@ -84,6 +84,11 @@ class Budget:
         self._history, self._begun = history, len(history)
         self._last = history[-1] if history else (0.0, 0.0, 0)
         return releases <= left
+
+    def planned(self, noise: float, rate: float) -> int:
+        """How many more of these releases the last plan admits, without another one."""
+        covered = noise >= self._noise and rate <= self._rate
+        return int(max(self._left - self._used(), 0)) if covered else 0
 
     def _used(self) -> float:
         """Releases since the plan; infinitely many, which no plan admits, if one was not planned."""
@@ -125,11 +130,11 @@ class Budget:
 
     def _left_by_orders(self, noise: float, rate: float) -> int:
         """How many steps one of the orders proves to be affordable."""
-        spent = self._rdp * (1.0 + (self._added + 2) * HAIR_PER_LINE)
+        spent = self._rdp * (1.0 + (self._added + 2) * ROUNDING_PER_LINE)
         cost = _rdp_at_orders(noise, rate)
 
         def meets(steps: int) -> bool:
-            total = (spent + steps * cost) * (1.0 + 4.0 * HAIR_PER_LINE)
+            total = (spent + steps * cost) * (1.0 + 4.0 * ROUNDING_PER_LINE)
             epsilons = epsilon_from_rdp(total, order=ORDERS, delta=self.delta, method=self._by_orders)
             return float(np.min(epsilons)) <= self.epsilon
 

@@ -13,22 +13,39 @@ from dprounds.errors import ParameterError
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.composition import Run
 
-__all__ = ["Line", "checked_history", "checked_line", "drawn_rate", "holds", "one_step", "shared_noise"]
+__all__ = [
+    "ANY",
+    "ONE",
+    "READINGS",
+    "ROUNDING",
+    "SEPARATE",
+    "Line",
+    "checked_history",
+    "checked_line",
+    "drawn_rate",
+    "holds",
+    "line_of_passes",
+    "merged",
+    "one_step",
+]
 
 Line: TypeAlias = tuple[float, float, int]
+
+# What the several backward() before one step may have been passes over: see `line_of_passes`.
+SEPARATE, ONE, ANY = READINGS = ("separate batches", "one batch", "any batches")
 
 # No noise at all is Opacus's way to switch privacy off: allowed, at an epsilon of infinity.
 NOISE = _validate.Interval.parse("[0, inf)")
 MOST_NOISE = float(np.finfo(np.float64).max)
-# More than a root, a quotient and a product round.
-HAIR = 2.0**-50
+# More than the relative error of four roundings: a root or a logarithm, two products and a quotient.
+ROUNDING = 2.0**-50
 # Single precision draws from multiples of one over this.
 GRID = 2.0**24
 
 
 def checked_line(noise: Any, rate: Any, steps: Any) -> Line:  # noqa: ANN401  (a checkpoint holds anything)
     """A line of the history, every number inside its range."""
-    # what nearly every line holds, told in less time than the checks below take
+    # what nearly every line holds, found in less time than the checks below take
     if (
         (isinstance(noise, float) or type(noise) is int)
         and isinstance(rate, float)
@@ -57,8 +74,8 @@ def checked_history(history: Any) -> list[Line]:  # noqa: ANN401  (a checkpoint 
 
 
 def holds(longer: list[Line], shorter: list[Line]) -> bool:
-    """Whether a training that left `shorter` may have gone on to leave `longer`."""
-    longer, shorter = _merged(longer), _merged(shorter)
+    """Whether the steps of `shorter` are the first ones of `longer`, by their numbers."""
+    longer, shorter = merged(longer), merged(shorter)
     if not shorter:
         return True
     *before, (noise, rate, steps) = shorter
@@ -71,7 +88,7 @@ def holds(longer: list[Line], shorter: list[Line]) -> bool:
     )
 
 
-def _merged(history: list[Line]) -> list[Line]:
+def merged(history: list[Line]) -> list[Line]:
     """The history, equal neighbours as one line and no line of no steps."""
     lines: list[Line] = []
     for noise, rate, steps in history:
@@ -100,11 +117,34 @@ def one_step(noise: float, rate: float) -> Run:
     return (Gaussian(noise) if rate == 1 else PoissonSampled(Gaussian(noise), rate)) * 1
 
 
-def shared_noise(noise_multiplier: float, batches: int) -> float:
-    r"""The noise of each of `batches` batches whose gradients are summed before noise is added once.
+def line_of_passes(noise: float, rate: float, passes: int, over: str) -> Line:
+    r"""The line that bounds a step whose sum holds k = `passes` clipped gradients of each record that was drawn.
 
-    Normal noise of deviation s is the sum of k independent ones of :math:`s/\sqrt{k}`, so that the step tells no more
-    than k releases with that noise on one batch each. (A single release at k times the rate would be too little: a
-    record may be in several of the batches.) Rounded down.
+    Noise of :math:`s` clipping norms is added once to the sum over k calls of ``backward``.
+
+    *Over separate batches*, each a Poisson sample of its own at rate q: k releases of noise :math:`s/\sqrt{k}`. Normal
+    noise of deviation s is the sum of k independent ones of :math:`s/\sqrt{k}`, so the step is computed from those
+    releases. (One release at rate kq would be too little: a record may be in several of the batches.)
+
+    *Over one batch*: one release of noise s/k at rate q, since a record that was drawn moves the sum by up to k norms.
+
+    *Over any batches*, of which nothing is known but that each is a Poisson sample: one release of noise s/k at the
+    rate :math:`r = 1 - (1 - q)^k`. Proof. Fix a record, what was released before, and the draws of all other records,
+    of which its own are independent. Its clipped gradients add up to a vector v of at most k norms, which is not zero
+    only if one of at most k batches holds the record, so with probability at most r. Without the record the sum is
+    :math:`N(m, s^2)`; with it, it is a mixture over v of :math:`(1 - r) N(m, s^2) + r N(m + v, s^2)`. The hockey-stick
+    divergence is jointly convex, so to either side it is at most that of the worst v, and of the largest norm: the
+    sampled Gaussian of noise s/k at rate r. This bounds the other two readings as well, and neither of those bounds
+    the other: separate batches are worse at small epsilon, one batch at large epsilon.
+
+    Rounded to the safe side: noise down, rate up.
     """
-    return noise_multiplier if batches == 1 else noise_multiplier / math.sqrt(batches) * (1.0 - HAIR)
+    if passes == 1:
+        return checked_line(noise, rate, 1)
+    noise, rate, _ = checked_line(noise, rate, 1)
+    if over == SEPARATE:
+        return noise / math.sqrt(passes) * (1.0 - ROUNDING), rate, passes
+    if over == ANY and 0.0 < rate < 1.0:
+        drawn = drawn_rate(rate)
+        rate = 1.0 if drawn == 1.0 else min(-math.expm1(passes * math.log1p(-drawn)) * (1.0 + ROUNDING), 1.0)
+    return noise / passes * (1.0 - ROUNDING), rate, 1

@@ -1,0 +1,83 @@
+"""An account that can be saved: the history of a training, and stamps that say which training it is."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dprounds import _validate
+from dprounds.errors import ParameterError
+from dprounds.integrations.opacus.history import Line, checked_history, holds
+
+__all__ = ["Account", "Stamp", "new_identity", "stamp_of"]
+
+# Who recorded, and how many steps there were in all when it had recorded its last one.
+Stamp: TypeAlias = tuple[str, int]
+
+STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
+
+
+def new_identity() -> str:
+    """A name that no other accountant has."""
+    return secrets.token_hex(16)
+
+
+def stamp_of(identity: str, steps: int) -> Stamp:
+    """The stamp of `steps` steps. With the process, since a fork has two accountants of one identity."""
+    return f"{identity}-{os.getpid()}", steps
+
+
+@dataclass(frozen=True)
+class Account:
+    """The steps of a training, and the accountants that have recorded them one after the other.
+
+    Equal numbers do not make the same training: a script that runs again makes as many steps, and others. An
+    accountant that resumes has a new name, so that of two that resumed from one checkpoint neither is taken for the
+    other.
+    """
+
+    history: list[Line]
+    stamps: list[Stamp]
+
+    def goes_on_from(self, other: Account) -> bool:
+        """Whether the steps of `other` are the first steps of this account: the very same, not only as many."""
+        if not other.stamps:
+            return not any(steps for _, _, steps in other.history)
+        *before, (name, steps) = other.stamps
+        place = len(before)
+        return (
+            holds(self.history, other.history)
+            and self.stamps[:place] == before
+            and place < len(self.stamps)
+            and self.stamps[place][0] == name
+            and self.stamps[place][1] >= steps
+        )
+
+    @classmethod
+    def checked(cls, state: Mapping[str, Any]) -> Account:
+        """The account in a state, every part of it checked. One without stamps is of a training of its own."""
+        history = checked_history(state["history"])
+        steps = sum(steps for _, _, steps in history)
+        if "stamps" not in state:
+            return cls(history, [stamp_of(new_identity(), steps)] if steps else [])
+        stamps = _checked_stamps(state["stamps"])
+        if (stamps[-1][1] if stamps else 0) != steps:
+            raise ParameterError("The accountant's state must have as many steps as its stamps say: it was changed.")
+        return cls(history, stamps)
+
+
+def _checked_stamps(value: object) -> list[Stamp]:
+    """Stamps as they were written, each of more steps than the one before."""
+    stamps: list[Stamp] = []
+    for entry in value if isinstance(value, (list, tuple)) else [value]:
+        name, steps = entry if isinstance(entry, (list, tuple)) and len(entry) == 2 else (None, None)
+        if not (isinstance(name, str) and STAMP.fullmatch(name) and type(steps) is int):
+            raise ParameterError(f"The accountant's state must have stamps as written, got {_validate.show(entry)}.")
+        if not steps > (stamps[-1][1] if stamps else 0):
+            raise ParameterError("The accountant's state must have stamps of more and more steps: it was changed.")
+        stamps.append((name, steps))
+    return stamps

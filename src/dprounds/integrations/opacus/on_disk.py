@@ -1,0 +1,143 @@
+"""Steps of Opacus that are on disk before they are made."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dprounds import _validate
+from dprounds.errors import ParameterError
+from dprounds.integrations.checkpoints import locked, resolved, sync_folder
+from dprounds.integrations.opacus.account import Account
+from dprounds.integrations.opacus.accountant import NAME, ExactAccountant
+from dprounds.integrations.opacus.history import merged
+
+__all__ = ["count_ahead"]
+
+FORMAT = "dprounds.opacus"
+VERSION = 1
+KEYS = {"format", "version", "history", "stamps"}
+
+
+@contextmanager
+def count_ahead(
+    accountant: ExactAccountant, path: str | os.PathLike[str], *, reserve: int = 100
+) -> Iterator[ExactAccountant]:
+    """A block in which every step is in the file at `path` before the weights move.
+
+    Steps are written `reserve` at a time, each time before the first of them is made, and not more than the budget of a
+    `while_affordable` has planned. A block that ends by itself, or by an exception, gives back those that were not
+    made. A process that is killed cannot, and all that it had reserved counts as made: it may have been seen.
+
+    Guarantee
+    ---------
+    Raises, or has a file that holds every step that any process has made in such a block, also after ``kill -9`` or a
+    power cut. What it held when the block began is in the accountant from then on.
+
+    Parameters
+    ----------
+    accountant
+        ``engine.accountant``. If the file exists, one must go on from the other: load the training's checkpoint before
+        the block, if there is one, or begin with a new engine. Within the block an older checkpoint is refused.
+    path
+        The file, one for each training. Of a link, the file that it leads to.
+    reserve
+        Steps written at a time, at least 1: more take less time, and cost more steps when the process is killed.
+    """
+    if not isinstance(accountant, ExactAccountant):
+        raise ParameterError(f"accountant must be an engine's ExactAccountant, got {_validate.show(accountant)}.")
+    if accountant._journal is not None:
+        raise ParameterError("accountant must be in no other block of count_ahead.")
+    file = resolved(path)
+    if not file.parent.is_dir():
+        raise ParameterError(f"path {file.name!r} must be in a folder that exists.")
+    journal = _File(accountant, file, _validate.count("reserve", reserve, least=1))
+    with locked(file):
+        _join(accountant, file)
+        journal.write(accountant._account())
+        accountant._journal = journal
+        try:
+            yield accountant
+        finally:
+            accountant._journal = None
+            journal.write(accountant._account())
+
+
+@dataclass
+class _File:
+    """The file of a block: the account, and `left` more steps of `kind`."""
+
+    accountant: ExactAccountant
+    path: Path
+    ahead: int
+    kind: tuple[float, float] = (0.0, 0.0)
+    left: int = 0
+    process: int = field(default_factory=os.getpid)
+
+    def take(self, noise: float, rate: float) -> None:
+        """Have one more step on disk before it is recorded."""
+        self.reserve(noise, rate, 1)
+        self.left -= 1
+
+    def reserve(self, noise: float, rate: float, steps: int, most_ahead: float = float("inf")) -> None:
+        """Have `steps` more steps on disk, and at most `most_ahead` after those."""
+        if self.kind == (noise, rate) and self.left >= steps:
+            return
+        reserved = steps + int(min(max(self.ahead - steps, 0), max(most_ahead, 0)))
+        account = self.accountant._account()
+        history = merged([*account.history, (noise, rate, reserved)])
+        made = sum(steps for _, _, steps in account.history)
+        # reserved by whoever makes them: who resumes from here goes on after them
+        self.write(Account(history, self.accountant._stamps_after(made + reserved)))
+        self.kind, self.left = (noise, rate), reserved
+
+    def write(self, account: Account) -> None:
+        """Have this account on disk, all of the old or all of the new one."""
+        if os.getpid() != self.process:
+            raise ParameterError("count_ahead counts the steps of the process that began it, and of no other.")
+        self.left = 0
+        text = json.dumps(
+            {"format": FORMAT, "version": VERSION, "history": account.history, "stamps": account.stamps},
+            allow_nan=False,
+        )
+        new = self.path.with_name(self.path.name + ".new")
+        with new.open("w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, self.path)
+        sync_folder(self.path)
+
+
+def _join(accountant: ExactAccountant, path: Path) -> None:
+    """Bring the accountant up to what the file holds."""
+    saved = _read(path)
+    mine = accountant._account()
+    if saved is None or mine.goes_on_from(saved):
+        return
+    if not saved.goes_on_from(mine):
+        raise ParameterError(
+            f"path {path.name!r} holds the steps of another training than this accountant. Use a file for each "
+            "training; or to resume the one in the file, begin with a new engine, or with its checkpoint."
+        )
+    accountant.load_state_dict({"mechanism": NAME, "history": saved.history, "stamps": saved.stamps})
+
+
+def _read(path: Path) -> Account | None:
+    """The account in the file, None if there is none, or `ParameterError`: damage is never taken for nothing."""
+    try:
+        state = json.loads(path.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError):
+        raise ParameterError(f"path {path.name!r} cannot be read: it is damaged, or no file of count_ahead.") from None
+    if not isinstance(state, dict) or set(state) != KEYS or state["format"] != FORMAT or state["version"] != VERSION:
+        raise ParameterError(f"path {path.name!r} must have format '{FORMAT}' and version {VERSION}.")
+    try:
+        return Account.checked(state)
+    except ParameterError as error:
+        raise ParameterError(f"path {path.name!r} cannot be read: {error}") from None
