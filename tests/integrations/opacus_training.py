@@ -18,6 +18,9 @@ with warnings.catch_warnings():
 
 __all__ = ["DELTA", "TENTH", "Training", "marks"]
 
+# The models are tiny, and threads that wait for each other take ten times as long where several tests run at once.
+torch.set_num_threads(1)
+
 DELTA = 1e-5
 # What Opacus's sampler makes of a rate of 0.1: the least multiple of 2^-24 that is not below it in single precision.
 TENTH = 1677722 / 2**24
