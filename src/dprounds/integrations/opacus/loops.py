@@ -120,7 +120,7 @@ def _guarded(
     finally:
         loop.last = hook.batches if left else loop.handed
         hook.end_loops()
-        # a loop that was left early is told so late, perhaps when another one has begun
+        # a generator that was left early may be closed late, when another loop has begun
         if hook.loader_passes == loader_passes:
             forget_split_batches(optimizer, hook, kept=0 if left else max(loop.handed - hook.batches, 0))
 

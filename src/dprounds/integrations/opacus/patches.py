@@ -9,7 +9,7 @@ Each does what it did before. Where the optimizer's hook is a `StepHook`, it als
   with the parameters;
 - ``BatchSplittingSampler.__iter__``, whose flags say where a batch ends that was split, refuses to begin while flags of
   an earlier pass are left, and to go on when its own were dropped;
-- ``UniformWithReplacementSampler.__iter__`` and its distributed form tell whoever watches each draw and its rate.
+- ``UniformWithReplacementSampler.__iter__`` and its distributed form report each draw and its rate to whoever watches.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _with_flags_checked(method: Callable[..., Any]) -> Callable[..., Any]:
     return indices
 
 
-def _with_draws_told(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_draws_reported(method: Callable[..., Any]) -> Callable[..., Any]:
     def draws(sampler: Any) -> Any:  # noqa: ANN401  (Opacus has no types)
         for indices in method(sampler):
             for watching in _watchers.lists:
@@ -162,4 +162,4 @@ _replace(DPOptimizer, "attach_step_hook", _with_hook_kept)
 _replace(GradSampleHooksFastGradientClipping, "get_clipping_coef", _with_norms_kept)
 _replace(BatchSplittingSampler, "__iter__", _with_flags_checked)
 for _sampler in (UniformWithReplacementSampler, DistributedUniformWithReplacementSampler):
-    _replace(_sampler, "__iter__", _with_draws_told)
+    _replace(_sampler, "__iter__", _with_draws_reported)
