@@ -14,7 +14,7 @@ from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.guarantee import Guarantee
 from dprounds.mechanisms.base import Mechanism, Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.composition import Run, check_relations
 from dprounds.planning import checked_release, max_rounds
 
 __all__ = ["Accountant", "checked_accountant"]
@@ -64,6 +64,8 @@ class Accountant:
         """Add `rounds` rounds of `step` to the total."""
         if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism):  # the usual call, kept short
             with self._lock:
+                if step not in self._rounds:
+                    check_relations((step, *self._rounds) if step.relation else (step,))
                 self._changes += 1
                 self._rounds[step] = self._rounds.get(step, 0) + 1
             return

@@ -22,6 +22,11 @@ class Guarantee:
     lower, upper
         The number that was asked for, epsilon or delta, is between them in truth. `upper` is the reported one;
         `lower` is 0 for the Rényi methods, which prove nothing from below.
+    relation
+        Which data sets are neighbours: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record; None where
+        the sensitivity, or the guarantee of a step, says it all.
+    sampling
+        How a round chose its records: ``"poisson"``, each independently; None where every round saw every record.
     """
 
     epsilon: float
@@ -30,3 +35,5 @@ class Guarantee:
     order: float | None
     lower: float
     upper: float
+    relation: str | None = None
+    sampling: str | None = None

@@ -103,8 +103,18 @@ class Accounted(Release):
         (5.3777, 4.98)
         >>> round((Gaussian(20.0) * 500).guarantee(delta=1e-5).epsilon, 4)
         4.9833
+
+        It also says for which neighbours and which sampling it holds:
+
+        >>> from dprounds import PoissonSampled
+        >>> guarantee = (PoissonSampled(Gaussian(1.1), 0.004) * 500).guarantee(delta=1e-5)
+        >>> guarantee.relation, guarantee.sampling
+        ('add-remove', 'poisson')
         """
         delta = real("delta", delta, DELTA)
+        return replace(self._guarantee(delta, method), relation=self.relation, sampling=self.sampling)
+
+    def _guarantee(self, delta: float, method: str | None) -> Guarantee:
         by = self._chosen(method)
         if by == "exact" and not self.infinite_mass < delta:
             by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf

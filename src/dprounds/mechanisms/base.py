@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADD",
+    "ADD_REMOVE",
     "BOTH_DIRECTIONS",
+    "RELATIONS",
     "REMOVE",
     "Mechanism",
     "Release",
@@ -44,6 +46,9 @@ Array = NDArray[np.float64]
 REMOVE = "remove"
 ADD = "add"
 BOTH_DIRECTIONS = (REMOVE, ADD)
+
+ADD_REMOVE = "add-remove"
+RELATIONS = (ADD_REMOVE, "replace-one", "zero-out")
 
 # Values of K on one line of the exact accountant. A closed form gives the many in some 10 ms. A quadrature gets longer
 # as it goes up the line; of 40 DP-SGD runs 37 needed no more than the few, and the others no less than ten times them.
@@ -79,6 +84,16 @@ class Release(ABC):
     def infinite_mass(self) -> float:
         """The probability under P that the privacy loss is infinite."""
         return 0.0
+
+    @property
+    def relation(self) -> str | None:
+        """Which data sets are neighbours, a word of `RELATIONS`; None where the sensitivity says it all."""
+        return None
+
+    @property
+    def sampling(self) -> str | None:
+        """How a round chooses its records: ``"poisson"``, or None where it sees every record."""
+        return None
 
     @property
     def _reach(self) -> float:

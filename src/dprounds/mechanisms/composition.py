@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import SupportsIndex, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import count, show
+from dprounds._validate import choice, count, show
 from dprounds.accounting.lattice import Part
-from dprounds.errors import ParameterError
+from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, REMOVE, Mechanism, Release
+from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, RELATIONS, REMOVE, Mechanism, Release
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 
-__all__ = ["Run", "join", "repeat"]
+__all__ = ["Run", "check_relations", "join", "repeat"]
 
 Array = NDArray[np.float64]
 Amount = TypeVar("Amount", float, Array, Numbers)
@@ -75,6 +75,7 @@ class Run(Accounted):
             )
         held = tuple((mechanism, rounds) for mechanism, rounds in merged.items() if rounds)
         object.__setattr__(self, "parts", held)
+        check_relations(self.mechanisms)
 
     @property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -100,6 +101,16 @@ class Run(Accounted):
     def directions(self) -> tuple[str, ...]:
         """Both directions as soon as one part has both; each is composed by itself."""
         return BOTH_DIRECTIONS if any(ADD in part.directions for part in self.mechanisms) else (REMOVE,)
+
+    @property
+    def relation(self) -> str | None:
+        """That of the parts that have one, which is the same for all of them."""
+        return next((part.relation for part in self.mechanisms if part.relation is not None), None)
+
+    @property
+    def sampling(self) -> str | None:
+        """That of the parts that sample; each way once, separated by commas."""
+        return ", ".join(dict.fromkeys(part.sampling for part in self.mechanisms if part.sampling is not None)) or None
 
     @property
     def infinite_mass(self) -> float:
@@ -189,6 +200,20 @@ class Run(Accounted):
 
     def _fewest_rounds(self) -> float:
         return min((rounds * part._fewest_rounds() for part, rounds in self.parts), default=math.inf)
+
+
+def check_relations(parts: Iterable[Mechanism]) -> None:
+    """Raise if parts speak of different neighbours: no guarantee holds for their composition."""
+    found: dict[str, Mechanism] = {}
+    for part in parts:
+        if part.relation is not None:
+            found.setdefault(choice("relation", part.relation, RELATIONS), part)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise UnsupportedError(
+            f"{show(first)} and {show(second)} cannot be added up: the first counts data sets as neighbours by "
+            f"{one}, the second by {other}. Account for them separately, or describe both by one relation."
+        )
 
 
 def _of(part: Mechanism, direction: str) -> str:

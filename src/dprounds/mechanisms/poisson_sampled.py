@@ -18,6 +18,7 @@ from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import (
     ABSOLUTE_HAIR,
     ADD,
+    ADD_REMOVE,
     BOTH_DIRECTIONS,
     RELATIVE_HAIR,
     REMOVE,
@@ -93,6 +94,16 @@ class PoissonSampled(Accounted, Mechanism):
     def directions(self) -> tuple[str, ...]:
         """``"remove"`` and ``"add"``: a record among those that may be sampled is taken away, or joins them."""
         return BOTH_DIRECTIONS
+
+    @property
+    def relation(self) -> str:
+        """``"add-remove"``: neighbours differ by one record, present or absent."""
+        return ADD_REMOVE
+
+    @property
+    def sampling(self) -> str:
+        """``"poisson"``: each record is taken independently of all others."""
+        return "poisson"
 
     @property
     def _reach(self) -> float:

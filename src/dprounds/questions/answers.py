@@ -44,6 +44,12 @@ class Answers:
         The rows.
     sentence
         The answer in plain words.
+    holds_for
+        What it holds for, in plain words: between which data sets, and for which sampling.
+    relation, sampling
+        The same as a `Guarantee <dprounds.guarantee.Guarantee>` has them.
+    remarks
+        What else to know before the answer is used, a sentence each.
     """
 
     question: str
@@ -51,6 +57,10 @@ class Answers:
     quantity: Quantity
     answers: tuple[Answer, ...]
     sentence: str
+    holds_for: str
+    relation: str | None = None
+    sampling: str | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def best(self) -> Answer:
@@ -61,7 +71,16 @@ class Answers:
         """The whole as JSON holds it."""
         inputs = {name: _finite(value) for name, value in self.inputs.items()}
         rows = [row.to_dict() for row in self.answers]
-        return {"question": self.question, "inputs": inputs, "answers": rows, "sentence": self.sentence}
+        return {
+            "question": self.question,
+            "inputs": inputs,
+            "answers": rows,
+            "sentence": self.sentence,
+            "relation": self.relation,
+            "sampling": self.sampling,
+            "holds_for": self.holds_for,
+            "remarks": list(self.remarks),
+        }
 
     def to_json(self, *, ascii_only: bool = False) -> str:
         """The whole as JSON text; every number reads back as the same double."""

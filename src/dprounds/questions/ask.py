@@ -22,7 +22,17 @@ from dprounds.mechanisms import Release, Run
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.planning import plan_batch_size, plan_noise_multiplier, plan_rounds, plan_sampling_rate
 from dprounds.questions.answers import Answer, Answers, tightest
-from dprounds.questions.rows import Values, answers_of, beside_balle, by_bound, chosen, counted, needed, rows_by
+from dprounds.questions.rows import (
+    Values,
+    answers_of,
+    beside_balle,
+    by_bound,
+    chosen,
+    counted,
+    needed,
+    needed_delta,
+    rows_by,
+)
 from dprounds.questions.setting import NOISY_MECHANISMS, POSITIVE, QuestionError, Setting
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, plain, rounded
 
@@ -39,7 +49,7 @@ def rounds(
     spent: Run | None = None,
 ) -> Answers:
     """How many rounds a budget allows, by `method` or by each; a round is that of `setting`, or all of `run`."""
-    epsilon, delta = _budget(epsilon, delta)
+    epsilon, delta = _budget(epsilon, delta, setting)
     setting.refuse("rounds", "epochs", because="it is what is asked for")
     step, inputs = _step(setting, run)
     quantity = ROUNDS if run is None else REPETITIONS
@@ -58,7 +68,9 @@ def rounds(
     best = tightest(rows)
     sentence = _allowance(best, epsilon=epsilon, delta=delta, run=run, spent=spent)
     sentence += beside_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
-    return answers_of("rounds", {"epsilon": epsilon, "delta": delta, **inputs}, quantity, rows, sentence, spent)
+    return answers_of(
+        "rounds", {"epsilon": epsilon, "delta": delta, **inputs}, quantity, rows, sentence, of=step, spent=spent
+    )
 
 
 def _allowance(best: Answer, *, epsilon: float, delta: float, run: Run | None, spent: Run | None) -> str:
@@ -85,7 +97,7 @@ def _allowance(best: Answer, *, epsilon: float, delta: float, run: Run | None, s
 
 def epsilon(setting: Setting, *, delta: float | None, method: str | None = None, run: Run | None = None) -> Answers:
     """What a run costs at `delta`, by `method` or by each."""
-    delta = needed("delta", delta, _validate.DELTA)
+    delta = needed_delta(delta, setting.dataset_size)
     whole, inputs = _run(setting, run)
 
     def ask(by: str) -> Values:
@@ -102,7 +114,7 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
         sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
         sentence += by_bound(best)
     sentence += beside_balle(rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}")
-    return answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence)
+    return answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence, of=whole)
 
 
 def delta(setting: Setting, *, epsilon: float | None, method: str | None = None, run: Run | None = None) -> Answers:
@@ -121,7 +133,7 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     )
     sentence += by_bound(best)
     sentence += beside_balle(rows, best, DELTA, "Rényi accountants (Balle's bound) report {}")
-    return answers_of("delta", {"epsilon": epsilon, **inputs}, DELTA, rows, sentence)
+    return answers_of("delta", {"epsilon": epsilon, **inputs}, DELTA, rows, sentence, of=whole)
 
 
 def noise(
@@ -133,7 +145,7 @@ def noise(
     spent: Run | None = None,
 ) -> Answers:
     """The least noise multiplier with which a run stays within a budget, by `method` or by each."""
-    epsilon, delta = _budget(epsilon, delta)
+    epsilon, delta = _budget(epsilon, delta, setting)
     setting.refuse("noise_multiplier", because="it is what is asked for")
     _noisy(setting)
     setting.with_noise(1.0).run()  # everything else is there
@@ -155,7 +167,8 @@ def noise(
     )
     sentence += by_bound(best)
     sentence += beside_balle(rows, best, NOISE, "Rényi accountants (Balle's bound) ask for {}")
-    return answers_of("noise", {"epsilon": epsilon, "delta": delta, **_derived(setting)}, NOISE, rows, sentence, spent)
+    inputs = {"epsilon": epsilon, "delta": delta, **_derived(setting)}
+    return answers_of("noise", inputs, NOISE, rows, sentence, of=resolved.with_noise(1.0).step(), spent=spent)
 
 
 def rate(
@@ -167,7 +180,7 @@ def rate(
     spent: Run | None = None,
 ) -> Answers:
     """The greatest sampling rate at which a run stays within a budget, by `method` or by each."""
-    epsilon, delta = _budget(epsilon, delta)
+    epsilon, delta = _budget(epsilon, delta, setting)
     setting.refuse("sampling_rate", "batch_size", because="it is what is asked for")
     _noisy(setting)
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
@@ -213,11 +226,12 @@ def rate(
     )
     sentence += by_bound(best)
     sentence += beside_balle(rows, best, RATE, "Rényi accountants (Balle's bound) stop at {}")
-    return answers_of("rate", {"epsilon": epsilon, "delta": delta, **setting.given()}, RATE, rows, sentence, spent)
+    inputs = {"epsilon": epsilon, "delta": delta, **setting.given()}
+    return answers_of("rate", inputs, RATE, rows, sentence, of=setting.with_rate(0.5).step(), spent=spent)
 
 
-def _budget(epsilon: float | None, delta: float | None) -> tuple[float, float]:
-    return needed("epsilon", epsilon, _validate.FINITE_EPSILON), needed("delta", delta, _validate.DELTA)
+def _budget(epsilon: float | None, delta: float | None, setting: Setting) -> tuple[float, float]:
+    return needed("epsilon", epsilon, _validate.FINITE_EPSILON), needed_delta(delta, setting.dataset_size)
 
 
 def _noisy(setting: Setting) -> None:

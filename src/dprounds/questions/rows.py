@@ -4,24 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
-from dprounds.mechanisms import Run
-from dprounds.questions.answers import Answer, Answers
+from dprounds.mechanisms import Release, Run
+from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.setting import QuestionError
-from dprounds.questions.wording import Quantity, plain
+from dprounds.questions.wording import DELTA, Quantity, delta_advice, delta_remark, holds_for, plain
 
-__all__ = ["Values", "answers_of", "beside_balle", "by_bound", "chosen", "counted", "needed", "rows_by"]
+__all__ = [
+    "Values",
+    "answers_of",
+    "assumptions",
+    "beside_balle",
+    "by_bound",
+    "chosen",
+    "counted",
+    "known_size",
+    "needed",
+    "needed_delta",
+    "rows_by",
+]
 
 Values = dict[str, float | int | None]
 
 
-def needed(name: str, value: float | None, interval: _validate.Interval) -> float:
+# More records than this nobody has.
+LARGEST_SIZE = 1e18
+
+
+def needed(name: str, value: float | None, interval: _validate.Interval, *, advice: str = "") -> float:
     """`value`, if it is there and inside."""
     if value is None:
-        raise QuestionError(f"{name} is missing: it must be in {interval.text}.")
+        raise QuestionError(f"{name} is missing: {advice or f'it must be in {interval.text}'}.")
     return _validate.real(name, value, interval)
+
+
+def needed_delta(value: float | None, dataset_size: object = None) -> float:
+    """A δ, if it is there and inside; who gave none is told which to choose."""
+    return needed("delta", value, _validate.DELTA, advice=delta_advice(known_size(dataset_size)))
 
 
 def chosen(method: str | None, allowed: Sequence[str]) -> tuple[str, ...]:
@@ -84,9 +106,43 @@ def answers_of(
     quantity: Quantity,
     rows: tuple[Answer, ...],
     sentence: str,
+    *,
+    of: Release | None = None,
     spent: Run | None = None,
 ) -> Answers:
-    """The rows and the sentence, with what was asked."""
+    """The rows and the sentence, with what was asked, and what they hold for: a Rényi bound if not `of` a release."""
     if spent is not None:
         inputs = {**inputs, "spent": repr(spent)}
-    return Answers(question=question, inputs=inputs, quantity=quantity, answers=rows, sentence=sentence)
+    whole = Run() if of is None else of * 1 + (spent or Run())
+    return Answers(
+        question=question,
+        inputs=inputs,
+        quantity=quantity,
+        answers=rows,
+        sentence=sentence,
+        holds_for=holds_for(None, None, given="rdp") if of is None else assumptions(whole),
+        relation=whole.relation,
+        sampling=whole.sampling,
+        remarks=_remarks(quantity, inputs, rows),
+    )
+
+
+def assumptions(run: Run) -> str:
+    """What a guarantee of a run holds for, in words."""
+    by_noise = all(hasattr(getattr(part, "mechanism", part), "noise_multiplier") for part in run.mechanisms)
+    words = holds_for(run.relation, run.sampling, given="sensitivity" if by_noise else "round")
+    if run.relation is not None and any(part.relation is None for part in run.mechanisms):
+        words += " What the other parts release must have been bounded for the same neighbours."
+    return words
+
+
+def _remarks(quantity: Quantity, inputs: dict[str, object], rows: Sequence[Answer]) -> tuple[str, ...]:
+    """What to know of a δ, given or answered, beside the number of records."""
+    delta = tightest(rows).values["delta"] if quantity is DELTA else inputs.get("delta")
+    remark = delta_remark(float(cast(float, delta)), known_size(inputs.get("dataset_size")))
+    return () if remark is None else (remark,)
+
+
+def known_size(dataset_size: object) -> int | None:
+    """The number of records, if it is one that there can be."""
+    return int(dataset_size) if isinstance(dataset_size, (int, float)) and 1 <= dataset_size < LARGEST_SIZE else None

@@ -1,12 +1,35 @@
-"""Numbers and quantities as people read them, rounded to the side that stays true."""
+"""Words for people: numbers rounded to the side that stays true, what an answer holds for, what the methods are.
+
+Plain data and text: nothing here loads the library, so that ``dprounds --help`` may use it.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
 
-__all__ = ["DELTA", "EPSILON", "NOISE", "RATE", "RDP", "REPETITIONS", "ROUNDS", "Quantity", "plain", "rounded"]
+__all__ = [
+    "ASSUMPTIONS",
+    "DELTA",
+    "EPSILON",
+    "METHODS_IN_WORDS",
+    "NOISE",
+    "RATE",
+    "RDP",
+    "RELATIONS_IN_WORDS",
+    "REPETITIONS",
+    "ROUNDS",
+    "SAMPLINGS_IN_WORDS",
+    "Quantity",
+    "delta_advice",
+    "delta_remark",
+    "holds_for",
+    "plain",
+    "rounded",
+    "suggested_delta",
+]
 
 # From here on a number that is not a count is written as a power of ten.
 LARGE = 9
@@ -32,6 +55,105 @@ DELTA = Quantity("delta", "δ", more_is_better=False)
 NOISE = Quantity("noise_multiplier", "noise multiplier", more_is_better=False)
 RATE = Quantity("sampling_rate", "sampling rate", more_is_better=True)
 RDP = Quantity("rdp", "rdp", more_is_better=True)
+
+# What each method is, in one line.
+METHODS_IN_WORDS = {
+    "moments": "the moments accountant of 2016: one Rényi order, by the simplest conversion; the loosest",
+    "balle": "one Rényi order, by the conversion of Balle et al. (2020), which Opacus and other Rényi accountants use",
+    "closed-form": "one Rényi order, by the formula of Asoodeh et al. (2020), close to optimal",
+    "optimal": "the best that one Rényi order can prove (Asoodeh et al., 2020)",
+    "exact": "the privacy loss itself, added up over all rounds, with a proven error; the tightest",
+}
+
+# The relations between data sets that a guarantee may hold for, and the ways to choose the records of a round.
+RELATIONS_IN_WORDS = {
+    "add-remove": "add or remove one record",
+    "replace-one": "replace one record",
+    "zero-out": "zero out one record",
+}
+SAMPLINGS_IN_WORDS = {"poisson": "Poisson sampling"}
+SAMPLINGS_EXPLAINED = {"poisson": "each round takes each record independently, with the sampling rate as its chance"}
+# Without sampling nothing here says which data sets are neighbours; what was given does.
+GIVEN_FOR = {
+    "sensitivity": "the sensitivity (the unit of the noise multiplier) was taken",
+    "round": "the guarantee of a round holds",
+    "rdp": "the Rényi bound holds",
+}
+# For --help, before anything is known of the run.
+ASSUMPTIONS = (
+    "A sampling rate, or a batch size, means Poisson sampling (each round takes each record independently), and the "
+    "answer then holds for: add or remove one record. Without sampling it holds for the neighbours for which the "
+    "sensitivity was taken."
+)
+
+
+def holds_for(relation: str | None, sampling: str | None, *, given: str = "sensitivity") -> str:
+    """What an answer holds for: between which data sets, and for which way to choose the records of a round.
+
+    Where nothing was sampled, that depends on how what was given was found: a word of `GIVEN_FOR`.
+
+    Examples
+    --------
+    >>> holds_for("add-remove", "poisson")  # doctest: +NORMALIZE_WHITESPACE
+    'Holds for: add or remove one record, Poisson sampling (each round takes each record independently, with the
+    sampling rate as its chance).'
+    >>> holds_for(None, None)
+    'Holds for the neighbours for which the sensitivity (the unit of the noise multiplier) was taken.'
+    """
+    if relation is None and sampling is None:
+        return f"Holds for the neighbours for which {GIVEN_FOR[given]}."
+    words = [] if relation is None else [RELATIONS_IN_WORDS.get(relation, relation)]
+    for way in (sampling or "").split(", "):
+        if way:
+            meaning = f" ({SAMPLINGS_EXPLAINED[way]})" if way in SAMPLINGS_EXPLAINED else ""
+            words.append(SAMPLINGS_IN_WORDS.get(way, way) + meaning)
+    return f"Holds for: {', '.join(words)}."
+
+
+def suggested_delta(dataset_size: int) -> float:
+    """The greatest power of ten below one over the number of records.
+
+    Examples
+    --------
+    >>> suggested_delta(60_000), suggested_delta(100_000)
+    (1e-05, 1e-06)
+    """
+    return float(f"1e-{len(str(dataset_size))}")
+
+
+def delta_advice(dataset_size: int | None = None) -> str:
+    """Which δ to choose, for someone who gave none.
+
+    Examples
+    --------
+    >>> delta_advice(60_000)
+    'choose it below one over the number of records, such as 1e-05 for 60,000'
+    >>> delta_advice()
+    'choose it below one over the number of records'
+    """
+    advice = "choose it below one over the number of records"
+    if dataset_size is None:
+        return advice
+    return f"{advice}, such as {plain(suggested_delta(dataset_size))} for {plain(dataset_size)}"
+
+
+def delta_remark(delta: float, dataset_size: int | None) -> str | None:
+    """What is to be said of a δ that is not below one over the number of records; None if it is, or nobody knows.
+
+    Examples
+    --------
+    >>> print(delta_remark(1e-4, 10_000))
+    δ = 0.0001 is not below 1/10,000, one over the number of records: publishing one whole record, drawn at random, has
+    no larger δ. Choose δ below it, such as 1e-05.
+    >>> delta_remark(1e-5, 10_000)
+    """
+    if dataset_size is None or not Fraction(delta) * dataset_size >= 1:
+        return None
+    return (
+        f"δ = {DELTA.text(delta)} is not below 1/{plain(dataset_size)}, one over the number of records: publishing one "
+        "whole record, drawn at random, has no larger δ. "
+        f"Choose δ below it, such as {plain(suggested_delta(dataset_size))}."
+    )
 
 
 def rounded(value: float, *, up: bool, digits: int = 5) -> str:

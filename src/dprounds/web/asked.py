@@ -14,8 +14,10 @@ from typing import Any
 
 from dprounds import _validate, curves, questions
 from dprounds.errors import ParameterError
+from dprounds.mechanisms import Run
 from dprounds.questions import QuestionError, Setting
-from dprounds.questions.wording import plain, rounded
+from dprounds.questions.rows import assumptions, known_size
+from dprounds.questions.wording import delta_advice, delta_remark, plain, rounded
 
 __all__ = ["INFINITE", "LISTS", "QUESTIONS", "WHOLE", "WORDS", "answer"]
 
@@ -99,14 +101,14 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     setting = _setting(values)
     delta = values.get("delta")
     if delta is None:
-        raise QuestionError(f"delta is missing: it must be in {_validate.DELTA.text}.")
+        raise QuestionError(f"delta is missing: {delta_advice(known_size(setting.dataset_size))}.")
     last = values.get("last")
     if last is None:
         last = max(setting.total_rounds(), 1)
     curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, **_drawn("curve", values))
     inputs = {**setting.given(), "delta": delta, "last": last}
     sentence = f"ε over 1 to {plain(int(curve.rounds[-1]))} rounds at δ = {curve.delta:g}, by {_listed(curve.epsilon)}."
-    return _rows("curve", inputs, curve.to_rows(), sentence)
+    return _rows("curve", inputs, curve.to_rows(), sentence, setting.step() * 1)
 
 
 def _profile(values: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _profile(values: dict[str, Any]) -> dict[str, Any]:
     run = setting.run()
     curve = curves.privacy_profile(run, **_drawn("profile", values))
     sentence = f"δ over ε of {plain(run.rounds)} round{'' if run.rounds == 1 else 's'}, by {_listed(curve.delta)}."
-    return _rows("profile", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence)
+    return _rows("profile", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence, run)
 
 
 def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +127,7 @@ def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
     # to the side on which the statement stays true, as every number here
     share = rounded(min(100.0 * found, 100.0), up=True, digits=3)
     sentence = f"An attacker with 1 % false alarms finds at most {share} % of members."
-    answers = _rows("trade-off", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence)
+    answers = _rows("trade-off", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence, run)
     return answers | {"advantage": curve.advantage, "true_positive_rate_at_one_percent": found}
 
 
@@ -137,10 +139,19 @@ def _drawn(question: str, values: dict[str, Any]) -> dict[str, Any]:
     return {"points": points} | ({"methods": [values["method"]]} if "method" in values else {})
 
 
-def _rows(question: str, inputs: dict[str, Any], rows: list[Any], sentence: str) -> dict[str, Any]:
+def _rows(question: str, inputs: dict[str, Any], rows: list[Any], sentence: str, run: Run) -> dict[str, Any]:
     """The one shape that all answers have."""
-    inputs = {name: _finite(value) for name, value in inputs.items()}
-    return {"question": question, "inputs": inputs, "answers": rows, "sentence": sentence}
+    remark = delta_remark(inputs["delta"], known_size(inputs.get("dataset_size"))) if "delta" in inputs else None
+    return {
+        "question": question,
+        "inputs": {name: _finite(value) for name, value in inputs.items()},
+        "answers": rows,
+        "sentence": sentence,
+        "relation": run.relation,
+        "sampling": run.sampling,
+        "holds_for": assumptions(run),
+        "remarks": [] if remark is None else [remark],
+    }
 
 
 def _finite(value: object) -> object:

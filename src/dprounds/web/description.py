@@ -6,6 +6,7 @@ from typing import Any
 
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.questions import MECHANISMS
+from dprounds.questions.wording import RELATIONS_IN_WORDS, SAMPLINGS_IN_WORDS
 from dprounds.web.asked import INFINITE, LISTS, MOST_ENTRIES, MOST_POINTS, QUESTIONS, WHOLE
 
 __all__ = ["REFUSALS", "TITLES", "operation", "responses"]
@@ -167,6 +168,20 @@ def responses(question: str) -> dict[int | str, dict[str, Any]]:
         "inputs": {"type": "object", "description": "What was given, and what follows from it."},
         "answers": {"type": "array", "items": ROW},
         "sentence": {"type": "string", "description": "The answer in plain words."},
+        "relation": {
+            "enum": [*RELATIONS_IN_WORDS, None],
+            "description": "Which data sets are neighbours; null where the sensitivity says it all.",
+        },
+        "sampling": {
+            "enum": [*SAMPLINGS_IN_WORDS, None],
+            "description": "How a round chooses its records; null where it sees every record.",
+        },
+        "holds_for": {"type": "string", "description": "Relation and sampling in plain words."},
+        "remarks": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "What else to know before the answer is used.",
+        },
     }
     if question == "trade-off":
         share = {"type": "number", "minimum": 0, "maximum": 1}
