@@ -370,7 +370,7 @@ def test_what_has_no_curve_is_drawn_as_bars(run: Run) -> None:
 def test_the_title_of_bars_says_what_was_asked() -> None:
     setting = replace(DP_SGD, noise_multiplier=None, epochs=60.0)
     (ax,) = pictures.by_method(questions.noise(setting, epsilon=3.0, delta=1e-5, method="balle")).axes
-    assert ax.get_title() == "noise multiplier within ε = 3, δ = 1e-5\ngaussian, sampling rate 0.0042667, 14,062 rounds"
+    assert ax.get_title() == "noise multiplier within ε = 3, δ = 1e-5\ngaussian, sampling rate 0.0042667, 14,100 rounds"
     setting = questions.Setting(noise_multiplier=1.1, rounds=1)
     rate = questions.rate(setting, epsilon=3.0, delta=1e-5, method="balle", spent=Gaussian(50.0) * 2)
     (ax,) = pictures.by_method(rate).axes

@@ -195,7 +195,7 @@ def test_a_budget_inside_the_bracket_of_one_more_round_is_no_proof() -> None:
     found = questions.rounds(Setting(noise_multiplier=1.0, sampling_rate=0.01), epsilon=within, delta=DELTA)
     assert found.best.values["rounds"] == 9
     assert found.best.values["beyond"] == ten.lower
-    assert "(0.09 epochs) within" in found.sentence
+    assert "(0.09 epochs of 100 batches) within" in found.sentence
     assert "no more are proven;" in found.sentence
     assert "beyond" not in found.answers[0].values
 
@@ -261,13 +261,42 @@ def test_json_may_be_asked_for_without_letters_that_a_terminal_lacks() -> None:
     assert json.loads(found.to_json(ascii_only=True)) == json.loads(found.to_json())
 
 
+def test_the_answer_says_how_many_rounds_the_epochs_make() -> None:
+    setting = Setting(noise_multiplier=1.0, batch_size=1024, dataset_size=10_000, epochs=3)
+    found = questions.epsilon(setting, delta=DELTA, method="exact")
+    assert found.sentence.startswith("30 rounds (3 epochs of 10 batches) cost ε = ")
+    assert found.inputs["rounds"] == 30
+    noise = questions.noise(replace(setting, noise_multiplier=None), epsilon=8.0, delta=DELTA, method="exact")
+    assert "keeps 30 rounds (3 epochs of 10 batches) within" in noise.sentence
+    sigma = float(noise.best.values["noise_multiplier"] or 0.0)
+    assert (PoissonSampled(Gaussian(sigma), 0.1024) * 30).epsilon(delta=DELTA) <= 8.0
+
+
+@pytest.mark.parametrize(("noise_multiplier", "epsilon", "epochs"), [(2.0, 2.0, 2), (4.0, 1.15, 4), (3.0, 0.8, 0.75)])
+def test_the_largest_batch_for_so_many_epochs_is_found(noise_multiplier: float, epsilon: float, epochs: float) -> None:
+    """A larger batch that saves a round may cost less than a smaller one, so that every one is tried here."""
+    n = 60
+    setting = Setting(noise_multiplier=noise_multiplier, dataset_size=n, epochs=epochs)
+
+    def cost(batch: int) -> float:
+        return (
+            PoissonSampled(Gaussian(noise_multiplier), batch / n) * math.ceil(epochs * math.ceil(n / batch))
+        ).epsilon(delta=1e-3, method="balle")
+
+    fitting = [batch for batch in range(1, n + 1) if cost(batch) <= epsilon]
+    assert 1 < fitting[-1] < n
+    assert fitting != list(range(1, fitting[-1] + 1))  # costs are not monotone
+    found = questions.rate(setting, epsilon=epsilon, delta=1e-3, method="balle")
+    assert found.best.values["batch_size"] == fitting[-1]
+    assert found.best.values["epsilon"] == cost(fitting[-1])
+    assert found.best.values["rounds"] == math.ceil(epochs * math.ceil(n / fitting[-1]))
+
+
 def test_part_of_an_epoch_is_planned_in_batches_that_make_a_round() -> None:
     setting = Setting(noise_multiplier=0.8, dataset_size=1000, epochs=0.5)
     found = ask.rate(setting, epsilon=3.0, delta=1e-5, method="exact").best.values
     batch = int(found["batch_size"] or 0)
-    assert 0 < batch <= 500
+    assert 0 < batch <= 1000
     again = Setting(noise_multiplier=0.8, dataset_size=1000, batch_size=batch, epochs=0.5)
     assert ask.epsilon(again, delta=1e-5, method="exact").best.values["epsilon"] == found["epsilon"]
-    assert ask.rate(setting, epsilon=90.0, delta=1e-5, method="exact").best.values["batch_size"] == 500
-    with pytest.raises(ParameterError, match="at least one round"):
-        ask.rate(Setting(noise_multiplier=0.8, dataset_size=1000, epochs=0.0005), epsilon=3.0, delta=1e-5)
+    assert ask.rate(setting, epsilon=90.0, delta=1e-5, method="exact").best.values["batch_size"] == 1000

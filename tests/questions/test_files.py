@@ -24,7 +24,7 @@ rounds = 1
 
 
 def test_toml_and_json_describe_the_same_run(tmp_path: Path) -> None:
-    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062 + Laplace(10.0)
+    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_100 + Laplace(10.0)
     (tmp_path / "run.toml").write_text(PARTS)
     assert run_from_file(tmp_path / "run.toml") == run
     accountant = Accountant()

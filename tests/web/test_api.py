@@ -152,7 +152,11 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "pass batch_size / dataset_size.",
     ),
     "delta zero": ("rounds", {"noise_multiplier": 1, "epsilon": 1, "delta": 0}, "delta must be in (0, 1), got 0."),
-    "delta missing": ("rounds", {"noise_multiplier": 1, "epsilon": 1}, "delta is missing: choose it below one over the number of records."),
+    "delta missing": (
+        "rounds",
+        {"noise_multiplier": 1, "epsilon": 1},
+        "delta is missing: choose it below one over the number of records.",
+    ),
     "delta of a curve missing": (
         "curve",
         {"noise_multiplier": 1, "last": 9},

@@ -154,25 +154,38 @@ def plan_batch_size(
     epsilon: float,
     delta: float,
     method: str | None = None,
-    most: int | None = None,
 ) -> Plan:
-    """The largest batch whose run, ``make_run(batch / dataset_size)``, is within the budget, with its epsilon.
+    """A large batch whose run, ``make_run(batch / dataset_size)``, is within the budget, with its epsilon.
 
     For runs whose rounds follow from the rate, so that no rate between two batches has a meaning. Raises
-    `InfeasibleError` if there is none; the next larger batch, unless the answer is `most`, exceeds the budget.
+    `InfeasibleError` if there is none; the next larger batch, unless the answer is all records, exceeds the budget. If
+    of the batches that are the smallest for their number of batches an epoch the larger one always costs more, as it
+    does unless the noise is small, it is the largest batch of all.
     """
-    most = dataset_size if most is None else most
     search = Search.of(make_run, epsilon, delta, method, tolerance=1e-6, inverted=True)
-    guess, _ = search.guess(dataset_size / most, float(dataset_size))
+    guess, _ = search.guess(1.0, float(dataset_size))
     costs: dict[int, float] = {0: 0.0}
 
     def cost(batch: int) -> float:
-        if batch:  # at the very rate that is meant, which search would take by its inverse
+        if batch not in costs:  # at the very rate that is meant, which search would take by its inverse
             run = checked_release("what make_run returns", make_run(batch / dataset_size)) * 1
             costs[batch] = run.epsilon(delta=search.delta, method=search.method)
         return costs[batch]
 
-    best = largest_integer(cost, search.epsilon, guess=max(int(dataset_size / guess), 1), most=most)
+    def smallest(batch: int) -> int:
+        """The smallest batch of which an epoch needs no more than of this one."""
+        return -(-dataset_size // -(-dataset_size // batch)) if batch else 0
+
+    # Of batches that make as many rounds the larger cost more; where they make fewer rounds, costs fall back.
+    last = largest_integer(
+        lambda batch: cost(smallest(batch)),
+        search.epsilon,
+        guess=max(int(dataset_size / guess), 1),
+        most=dataset_size,
+    )
+    first = smallest(last or 0)
+    more = largest_integer(lambda extra: cost(first + extra), search.epsilon, guess=0, most=(last or 0) - first)
+    best = first + (more or 0)
     if not best:
         raise InfeasibleError(
             f"Not even batches of one out of {dataset_size:,} meet epsilon={epsilon:g} at delta={delta:g}. "

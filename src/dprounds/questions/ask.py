@@ -33,7 +33,7 @@ from dprounds.questions.rows import (
     needed_delta,
     rows_by,
 )
-from dprounds.questions.setting import NOISY_MECHANISMS, POSITIVE, QuestionError, Setting
+from dprounds.questions.setting import NOISY_MECHANISMS, QuestionError, Setting
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, plain, rounded
 
 __all__ = ["delta", "epsilon", "noise", "rate", "rounds"]
@@ -66,14 +66,16 @@ def rounds(
 
     rows = rows_by(chosen(method, RUN_METHODS), ask, quantity)
     best = tightest(rows)
-    sentence = _allowance(best, epsilon=epsilon, delta=delta, run=run, spent=spent)
+    sentence = _allowance(best, setting, epsilon=epsilon, delta=delta, run=run, spent=spent)
     sentence += beside_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
     return answers_of(
         "rounds", {"epsilon": epsilon, "delta": delta, **inputs}, quantity, rows, sentence, of=step, spent=spent
     )
 
 
-def _allowance(best: Answer, *, epsilon: float, delta: float, run: Run | None, spent: Run | None) -> str:
+def _allowance(
+    best: Answer, setting: Setting, *, epsilon: float, delta: float, run: Run | None, spent: Run | None
+) -> str:
     """How many rounds are allowed in words, and whether it is proven that no more are."""
     allowed, beyond = int(best.values["rounds"] or 0), best.values.get("beyond")
     proven = beyond is not None and beyond > epsilon
@@ -91,7 +93,7 @@ def _allowance(best: Answer, *, epsilon: float, delta: float, run: Run | None, s
     else:
         epochs = best.values.get("epochs")
         what = f"train {counted(allowed, 'round')}"
-        what += "" if epochs is None else f" ({rounded(float(epochs), up=False)} epoch{'' if epochs == 1 else 's'})"
+        what += "" if epochs is None else f" ({_epochs(rounded(float(epochs), up=False), setting)})"
     return f"You may {what} within {budget}{last}"
 
 
@@ -107,7 +109,7 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
     rows = rows_by(chosen(method, RUN_METHODS), ask, EPSILON)
     best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
-    releases = counted(whole.rounds, "round")
+    releases = _rounds(whole.rounds, setting)
     if math.isinf(value):
         sentence = f"No ε is proven for {releases} at δ = {plain(delta)}"
     else:
@@ -128,7 +130,7 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     rows = rows_by(chosen(method, RUN_METHODS), ask, DELTA)
     best = tightest(rows)
     sentence = (
-        f"{counted(whole.rounds, 'round')} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
+        f"{_rounds(whole.rounds, setting)} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
         f"but for a failure mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
     sentence += by_bound(best)
@@ -163,7 +165,7 @@ def noise(
     best = tightest(rows)
     sentence = (
         f"A noise multiplier of {NOISE.text(float(best.values['noise_multiplier'] or 0.0))} keeps "
-        f"{counted(setting.total_rounds(), 'round')} within ε = {plain(epsilon)} at δ = {plain(delta)}"
+        f"{_rounds(setting.total_rounds(), setting)} within ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
     sentence += by_bound(best)
     sentence += beside_balle(rows, best, NOISE, "Rényi accountants (Balle's bound) ask for {}")
@@ -186,18 +188,20 @@ def rate(
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
     if setting.epochs is not None and dataset is None:
         raise QuestionError("dataset_size is missing: with epochs the answer is a batch size, which they are made of.")
-    largest = dataset
-    if dataset is not None and setting.epochs is not None:  # part of an epoch is not made by larger batches
-        largest = min(dataset, math.floor(_validate.real("epochs", setting.epochs, POSITIVE) * dataset))
-    setting.with_rate(0.5 if not largest or not dataset else 0.5 * largest / dataset).run()  # everything else is there
+    setting.with_rate(0.5).run()  # everything else is there
 
     def make_run(sampling_rate: float) -> Run:
         return (spent or Run()) + setting.with_rate(sampling_rate).run()
 
     def ask(by: str) -> Values:
         if dataset is not None and setting.epochs is not None:
-            plan = plan_batch_size(make_run, dataset, epsilon=epsilon, delta=delta, method=by, most=largest)
-            found: Values = {"sampling_rate": plan.value / dataset, "batch_size": int(plan.value)}
+            plan = plan_batch_size(make_run, dataset, epsilon=epsilon, delta=delta, method=by)
+            rounds = setting.with_rate(plan.value / dataset).total_rounds()
+            found: Values = {
+                "sampling_rate": plan.value / dataset,
+                "batch_size": int(plan.value),
+                "rounds": rounds,
+            }
         else:
             plan = plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
             found = {"sampling_rate": plan.value}
@@ -215,11 +219,8 @@ def rate(
     best = tightest(rows)
     batch = best.values.get("batch_size")
     meant = f" (batches of {batch:,} out of {dataset:,})" if batch is not None else ""
-    times = (
-        counted(setting.total_rounds(), "round")
-        if setting.epochs is None
-        else f"{plain(setting.epochs)} epoch{'' if setting.epochs == 1 else 's'}"
-    )
+    chosen_rate = setting.with_rate(float(best.values["sampling_rate"] or 0.0))
+    times = _rounds(chosen_rate.total_rounds(), chosen_rate)
     sentence = (
         f"A sampling rate of {RATE.text(float(best.values['sampling_rate'] or 0.0))}{meant} keeps {times} within "
         f"ε = {plain(epsilon)} at δ = {plain(delta)}"
@@ -228,6 +229,18 @@ def rate(
     sentence += beside_balle(rows, best, RATE, "Rényi accountants (Balle's bound) stop at {}")
     inputs = {"epsilon": epsilon, "delta": delta, **setting.given()}
     return answers_of("rate", inputs, RATE, rows, sentence, of=setting.with_rate(0.5).step(), spent=spent)
+
+
+def _rounds(rounds: int, setting: Setting) -> str:
+    """So many rounds, and the epochs that were asked about."""
+    return counted(rounds, "round") + (
+        "" if setting.epochs is None else f" ({_epochs(plain(setting.epochs), setting)})"
+    )
+
+
+def _epochs(epochs: str, setting: Setting) -> str:
+    """So many epochs, and what an epoch is."""
+    return f"{epochs} epoch{'' if epochs == '1' else 's'} of {counted(setting.batches_per_epoch() or 0, 'batch')}"
 
 
 def _budget(epsilon: float | None, delta: float | None, setting: Setting) -> tuple[float, float]:

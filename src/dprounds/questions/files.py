@@ -61,7 +61,7 @@ def run_from_toml(text: str) -> Run:
     ... noise_multiplier = 10.0
     ... rounds = 1
     ... ''')
-    PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14062 + Laplace(10.0) * 1
+    PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14100 + Laplace(10.0) * 1
     """
     try:
         content = tomllib.loads(text)

@@ -97,7 +97,8 @@ def beside_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, claus
 
 def counted(number: int, noun: str) -> str:
     """So many of it."""
-    return f"{plain(number)} {noun}{'' if number == 1 else 's'}"
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{plain(number)} {noun}{'' if number == 1 else plural}"
 
 
 def answers_of(

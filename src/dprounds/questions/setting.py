@@ -2,7 +2,7 @@
 
 >>> setting = Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, epochs=60)
 >>> setting.run()
-PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14062
+PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14100
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Setting:
     rounds
         Releases composed; or else
     epochs
-        the expected number of times that each record is sampled. Only whole rounds count: 60 epochs of 60,000 records
-        in batches of 256 are 14,062 rounds.
+        passes over the data, as a training loop makes them: one takes as many batches as hold all records, the last
+        of them perhaps not full. 60 epochs of 60,000 records in batches of 256 are 60 times 235, 14,100 rounds; part
+        of an epoch is rounded up to whole rounds.
     """
 
     mechanism: str = "gaussian"
@@ -156,22 +157,26 @@ class Setting:
         if self.epochs is None:
             raise QuestionError("rounds are missing: give rounds, or epochs with a sampling rate.")
         epochs = _as_written(_validate.real("epochs", self.epochs, POSITIVE))
-        rate = self.exact_rate()
-        if not rate:
+        batches = self.batches_per_epoch()
+        if batches is None:
             raise QuestionError("epochs need a sampling rate: give batch_size and dataset_size, or sampling_rate.")
-        rounds = _whole(epochs / rate)
-        if rounds < 1:
-            raise QuestionError(f"epochs must make at least one round, got {self.epochs:g} at rate {float(rate):g}.")
-        return rounds
+        return _whole_up(epochs * batches)
+
+    def batches_per_epoch(self) -> int | None:
+        """How many batches hold all records once, the last perhaps not full; None if rounds do not sample.
+
+        Examples
+        --------
+        >>> Setting(batch_size=1024, dataset_size=10_000).batches_per_epoch()
+        10
+        """
+        rate = self.exact_rate()
+        return _whole_up(1 / rate) if rate else None
 
     def epochs_of(self, rounds: int) -> float | None:
-        """The expected number of times that so many rounds sample each record, or None if they do not sample."""
-        rate = self.exact_rate()
-        if not rate:
-            return None
-        epochs = rounds * rate
-        nearest = round(epochs)
-        return float(nearest) if abs(epochs - nearest) <= QUOTIENT_ERROR * epochs else float(epochs)
+        """The epochs whose `total_rounds` are `rounds`, or None if these do not sample."""
+        batches = self.batches_per_epoch()
+        return None if batches is None else rounds / batches
 
     def run(self) -> Run:
         """All rounds."""
@@ -196,7 +201,7 @@ def _as_written(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
-def _whole(quotient: Fraction) -> int:
-    """The whole rounds in a quotient; one that a rate such as 1/15, rounded to a double, just misses is meant."""
+def _whole_up(quotient: Fraction) -> int:
+    """The least whole number from a quotient on; one that only the rounding of a rate such as 1/15 exceeds is meant."""
     nearest = round(quotient)
-    return nearest if abs(quotient - nearest) <= QUOTIENT_ERROR * quotient else math.floor(quotient)
+    return nearest if abs(quotient - nearest) <= QUOTIENT_ERROR * quotient else math.ceil(quotient)

@@ -111,7 +111,8 @@ class Grid:
             return ("rounds", *(("epochs",) if sampled else ()), "reached_epsilon")
         if self.question == "rate":
             batches = ("batch_size",) if "dataset_size" in self.axes else ()
-            return ("sampling_rate", *batches, "reached_epsilon")
+            rounds = ("rounds",) if "epochs" in self.axes else ()
+            return ("sampling_rate", *batches, *rounds, "reached_epsilon")
         return {
             "epsilon": ("epsilon", "order", "lower"),
             "delta": ("delta",),
