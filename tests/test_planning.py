@@ -171,7 +171,7 @@ CALLS: dict[str, Callable[..., object]] = {
 }
 BAD: dict[str, list[Any]] = {
     "epsilon": [math.nan, math.inf, -1e-9, "abc", None, [1.0]],
-    "delta": [math.nan, 0.0, 1.0, -0.1, 2.0, "abc", None, [1e-5]],
+    "delta": [math.nan, -5e-324, 1.0, -0.1, 2.0, "abc", None, [1e-5]],
     "method": ["best", "", 3, "Exact"],
 }
 

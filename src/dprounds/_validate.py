@@ -18,6 +18,7 @@ from dprounds.errors import ParameterError
 __all__ = [
     "DELTA",
     "EPSILON",
+    "FAILURE_MASS",
     "FINITE_EPSILON",
     "NOISE_MULTIPLIER",
     "ORDER",
@@ -61,6 +62,7 @@ class Interval:
 EPSILON = Interval.parse("[0, inf]")
 FINITE_EPSILON = Interval.parse("[0, inf)")
 DELTA = Interval.parse("(0, 1)")
+FAILURE_MASS = Interval.parse("[0, 1)")  # a delta that may be 0, where a pure guarantee is an answer
 ORDER = Interval.parse("(1, inf]")
 RDP = Interval.parse("[0, inf]")
 NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviation divided by the sensitivity.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -149,12 +150,13 @@ def enumerate_response(epsilons: list[float], at: float) -> mpf:
     with mp.workdps(40):
         total = mpf(0)
         for outcome in product((1, -1), repeat=len(epsilons)):
-            p = q = mpf(1)
+            p, excess = mpf(1), -Fraction(at)
             for sign, epsilon in zip(outcome, epsilons, strict=True):
                 truth = 1 / (1 + mp.exp(-mpf(epsilon)))
                 p *= truth if sign > 0 else 1 - truth
-                q *= 1 - truth if sign > 0 else truth
-            total += max(p - mp.exp(mpf(at)) * q, mpf(0))
+                excess += sign * Fraction(epsilon)  # of the loss log(p/q) over `at`, free of rounding
+            if excess > 0:
+                total -= p * mp.expm1(-mpf(excess.numerator) / excess.denominator)
         return total
 
 

@@ -137,7 +137,7 @@ USES = {
 BAD: dict[str, list[Any]] = {
     "rdp": [math.nan, -1e-300, -math.inf, "abc", "0.5", None, 1j, [0.1, math.nan], {}],
     "order": [math.nan, 1.0, 0.5, -2.0, -math.inf, "abc", [2.0, 1.0]],
-    "delta": [math.nan, 0.0, 1.0, -1e-5, 2.0, math.inf, "abc", [1e-5, 0.0]],
+    "delta": [math.nan, 1.0, -1e-5, -5e-324, 2.0, math.inf, "abc", [1e-5, 1.0]],
     "epsilon": [math.nan, -1e-9, -math.inf, "abc", None, [1.0, -1.0]],
 }
 
@@ -153,10 +153,38 @@ def test_every_argument_refuses_what_is_outside_its_range(call: str, argument: s
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("delta", [0.0, [1e-5, 0.0]])
+def test_no_pair_is_worst_at_delta_zero(delta: object) -> None:
+    with pytest.raises(ParameterError, match=r"^delta must be in \(0, 1\), got 0\.?0?\.$"):
+        worst_pair(order=2.0, epsilon=1.0, delta=delta)  # type: ignore[arg-type]  # lists are array-like
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_at_delta_zero_only_the_infinite_order_says_anything(method: str) -> None:
+    assert epsilon_from_rdp(0.5, order=math.inf, delta=0.0, method=method) == 0.5
+    assert epsilon_from_rdp(math.inf, order=math.inf, delta=0.0, method=method) == math.inf
+    assert epsilon_from_rdp(1e-9, order=1e15, delta=0, method=method) == math.inf
+    of_nothing = 0.0 if method in ("closed-form", "optimal") else math.inf
+    assert epsilon_from_rdp(0.0, order=2.0, delta=0, method=method) == of_nothing
+    assert epsilon_from_rdp(0.0, order=math.inf, delta=0, method=method) == 0.0
+    assert rdp_from_dp(0.5, order=math.inf, delta=0.0, method=method) == 0.5
+    assert rdp_from_dp(0.5, order=1e15, delta=0.0, method=method) == 0.0
+    assert rdp_from_dp(math.inf, order=2.0, delta=0.0, method=method) == math.inf
+    mixed = epsilon_from_rdp([0.5, 0.5], order=[4.0, math.inf], delta=[1e-5, 0.0], method=method)
+    assert mixed.tolist() == [epsilon_from_rdp(0.5, order=4.0, delta=1e-5, method=method), 0.5]
+
+
+@pytest.mark.parametrize("method", ["moments", "balle"])
+@pytest.mark.parametrize("rdp", [0.5, 0.1, 1e-9, 3.0, 700.0])
+def test_the_infinite_order_is_not_rounded(method: str, rdp: float) -> None:
+    assert epsilon_from_rdp(rdp, order=math.inf, delta=1e-5, method=method) == rdp
+    assert rdp_from_dp(rdp, order=math.inf, delta=1e-5, method=method) == rdp
+
+
 def test_the_wording_names_argument_interval_and_value() -> None:
     with pytest.raises(ParameterError) as caught:
         epsilon_from_rdp(0.5, order=2.0, delta=1.5)
-    assert str(caught.value) == "delta must be in (0, 1), got 1.5."
+    assert str(caught.value) == "delta must be in [0, 1), got 1.5."
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:

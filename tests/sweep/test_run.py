@@ -109,7 +109,7 @@ def test_bad_rows_say_why_and_the_others_are_answered(finished: bytes, tmp_path:
         (
             'question = "rate"\nmethods = ["balle"]\n[grid]\nnoise_multiplier = 4\nrounds = 100\ndataset_size = 1_000\n'
             "epsilon = 1\ndelta = 1e-5",
-            {"sampling_rate": 0.0895, "batch_size": 89, "reached_epsilon": 1.0},
+            {"sampling_rate": 0.0895, "batch_size": 92, "reached_epsilon": 1.0},
         ),
         (
             'question = "rate"\nmethods = ["balle"]\n[grid]\nnoise_multiplier = 2\nepochs = 2\ndataset_size = 60\n'

@@ -36,7 +36,7 @@ def epsilon_by_orders(rdp: RenyiCurve, *, infinite_mass: float, delta: float, me
 
     The curve is that of the finite losses; the mass at infinity is part of every delta and is taken off first.
     """
-    if infinite_mass == delta > 0.0:  # nothing is left for finite losses, so epsilon must be above them all
+    if infinite_mass == delta:  # nothing is left for finite losses, so epsilon must be above them all
         return Proof(float(rdp(np.array([math.inf]))[0]), math.inf)
     if not infinite_mass < delta:
         return Proof(math.inf, math.inf)

@@ -84,7 +84,7 @@ def epsilon_from_rdp(rdp: ArrayLike, *, order: ArrayLike, delta: ArrayLike, meth
     order
         Rényi order, in (1, inf].
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1). At 0 the infinite order gives `rdp` itself and a finite one `inf`.
     method
         ``"moments"``, ``"balle"``, ``"closed-form"`` or ``"optimal"``, from the loosest to the best.
 
@@ -106,9 +106,14 @@ def epsilon_from_rdp(rdp: ArrayLike, *, order: ArrayLike, delta: ArrayLike, meth
     given, at_order, at_delta = _validate.broadcast(
         rdp=_validate.real_array("rdp", rdp, _validate.RDP),
         order=_validate.real_array("order", order, _validate.ORDER),
-        delta=_validate.real_array("delta", delta, _validate.DELTA),
+        delta=_validate.real_array("delta", delta, _validate.FAILURE_MASS),
     )
-    (answer,) = _in_blocks(family.epsilon, _resolved(given, at_order), at_order.ravel(), at_delta.ravel())
+    (answer,) = _in_blocks(family.epsilon, _resolved(given, at_order), at_order.ravel(), _positive(at_delta))
+    # At delta 0 the infinite order is the pure guarantee itself. A finite one bounds no largest loss, unless its rdp is
+    # zero: then the two laws are one, which only the formulas of the paper know.
+    knows_zero = family in (closed_form, optimal)
+    pure = np.where(at_order < np.inf, np.where((given == 0.0) & knows_zero, 0.0, np.inf), given).ravel()
+    answer = np.where(at_delta.ravel() > 0.0, answer, pure)
     return _shaped(np.where(given.ravel() < np.inf, answer, np.inf), given.shape)
 
 
@@ -173,7 +178,7 @@ def rdp_from_dp(epsilon: ArrayLike, *, order: ArrayLike, delta: ArrayLike, metho
     order
         Rényi order, in (1, inf].
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1). At 0 the infinite order gives `epsilon` itself and a finite one 0.
     method
         ``"moments"``, ``"balle"``, ``"closed-form"`` or ``"optimal"``, from the loosest to the best.
 
@@ -191,9 +196,11 @@ def rdp_from_dp(epsilon: ArrayLike, *, order: ArrayLike, delta: ArrayLike, metho
     target, at_order, at_delta = _validate.broadcast(
         epsilon=_validate.real_array("epsilon", epsilon, _validate.EPSILON),
         order=_validate.real_array("order", order, _validate.ORDER),
-        delta=_validate.real_array("delta", delta, _validate.DELTA),
+        delta=_validate.real_array("delta", delta, _validate.FAILURE_MASS),
     )
-    (answer,) = _in_blocks(family.rdp, _finite(target), at_order.ravel(), at_delta.ravel())
+    (answer,) = _in_blocks(family.rdp, _finite(target), at_order.ravel(), _positive(at_delta))
+    # at delta 0 only the infinite order certifies anything, and what it does is the target itself
+    answer = np.where(at_delta.ravel() > 0.0, answer, np.where(at_order < np.inf, 0.0, target).ravel())
     return _shaped(np.where(target.ravel() < np.inf, answer, np.inf), target.shape)
 
 
@@ -230,6 +237,11 @@ def _resolved(rdp: Array, order: Array) -> Array:
     """`rdp`, flat, raised where (order - 1) rdp would be too small for doubles to keep its digits; zero stays zero."""
     least = 2.3e-308 / np.minimum(order - 1.0, 1.0)  # the least normal double
     return _finite(np.where(rdp > 0.0, np.maximum(rdp, least), 0.0))
+
+
+def _positive(deltas: Array) -> Array:
+    """`deltas`, flat, with a stand-in for 0, as `_finite` has one for `inf`."""
+    return np.where(deltas > 0.0, deltas, 0.5).ravel()
 
 
 def _finite(values: Array) -> Array:

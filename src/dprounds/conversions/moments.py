@@ -24,7 +24,8 @@ ROUNDINGS = 8.0 * UNIT_ROUNDOFF
 def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     """Epsilon that `rdp` at `order` certifies at `delta`. Errs upward."""
     sum_ = rdp - np.log(delta) / (order - 1.0)
-    return np.where(sum_ > 0.0, above(sum_, ROUNDINGS * sum_), 0.0)  # zero only for no rdp at order inf, exactly
+    # the infinite order costs nothing beyond rdp itself, exactly
+    return np.where(order < np.inf, above(sum_, ROUNDINGS * sum_), rdp)
 
 
 def delta(rdp: Array, order: Array, epsilon: Array) -> Array:
@@ -45,4 +46,4 @@ def exponential_delta(rdp: Array, order: Array, epsilon: Array, *, log_factor: A
 def rdp(epsilon: Array, order: Array, delta: Array) -> Array:
     """Greatest rdp at `order` that certifies (`epsilon`, `delta`), 0 if none does. Errs downward."""
     cost = -np.log(delta) / (order - 1.0)
-    return np.maximum(below(epsilon - cost, ROUNDINGS * (epsilon + cost)), 0.0)
+    return np.where(order < np.inf, np.maximum(below(epsilon - cost, ROUNDINGS * (epsilon + cost)), 0.0), epsilon)

@@ -88,7 +88,7 @@ def epsilon_over_rounds(
     step
         One round: a mechanism, or a run if a round releases several things.
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1).
     last
         The most rounds, an integer in [1, 2^53].
     points
@@ -109,7 +109,7 @@ def epsilon_over_rounds(
     [True, True]
     """
     step = checked_release("step", step)
-    delta = _validate.real("delta", delta, _validate.DELTA)
+    delta = _validate.real("delta", delta, _validate.FAILURE_MASS)
     last = _validate.count("last", last, least=1)
     if not last <= MOST_ROUNDS:
         raise ParameterError(f"last must be an integer in [1, 2^53], got {_validate.show(last)}.")
@@ -122,6 +122,10 @@ def epsilon_over_rounds(
     rounds = np.union1d(rounds_to_draw(last, points), np.array(sorted(always), dtype=np.int64))
     counts = [int(n) for n in rounds]
     is_exact = "exact" in methods and step.has_moment_function
+    if not delta:  # the largest loss of each run, at no cost
+        answering = [method for method in methods if is_exact or method != "exact"]
+        pure = np.array([(step * n).epsilon(delta=0.0) for n in counts])
+        return RoundsCurve(step=step, delta=delta, rounds=rounds, epsilon=dict.fromkeys(answering, pure))
     by_orders = _by_orders(step, counts, delta, (*methods, "optimal") if is_exact else methods)
     epsilon = {method: by_orders[method] for method in methods if method in by_orders}
     if is_exact:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprounds._validate import DELTA, EPSILON, Interval, choice, real, real_array, show
+from dprounds._validate import EPSILON, FAILURE_MASS, Interval, choice, real, real_array, show
 from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, crude_delta, delta_brackets, worst
@@ -19,7 +19,7 @@ from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
 from dprounds.guarantee import Guarantee
-from dprounds.mechanisms.base import Release
+from dprounds.mechanisms.base import MAX_LOSS_ERROR, Release
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["RUN_METHODS", "Accounted"]
@@ -32,6 +32,8 @@ RATE = Interval.parse("[0, 1]")
 WIDE = 1e-6
 # One wider than this is left to the lattice, if it does better; its own brackets are some 1e-5 wide.
 USELESS = 1e-3
+# Below this doubles have no relative precision.
+LEAST_RESOLVED = 1e-300
 # Nodes of a line that need not tell more than a rate's four digits.
 FEW_NODES = 2**12
 
@@ -56,7 +58,7 @@ class Accounted(Release):
         Parameters
         ----------
         delta
-            Failure mass, in (0, 1).
+            Failure mass, in [0, 1). At 0 the answer is the largest privacy loss, `inf` where there is none.
         method
             The bound; exact where there is a moment function by default.
         """
@@ -111,11 +113,13 @@ class Accounted(Release):
         >>> guarantee.relation, guarantee.sampling
         ('add-remove', 'poisson')
         """
-        delta = real("delta", delta, DELTA)
+        delta = real("delta", delta, FAILURE_MASS)
         return replace(self._guarantee(delta, method), relation=self.relation, sampling=self.sampling)
 
     def _guarantee(self, delta: float, method: str | None) -> Guarantee:
         by = self._chosen(method)
+        if by == "exact" and delta == self.infinite_mass == 0:
+            return self._pure_guarantee()
         if by == "exact" and not self.infinite_mass < delta:
             by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf
         if by == "exact":
@@ -320,6 +324,15 @@ class Accounted(Release):
                 found = lattice_deltas(self._lattice_parts(direction), epsilons=epsilons[inside])
                 deltas[inside] = np.maximum(deltas[inside], found)
         return deltas
+
+    def _pure_guarantee(self) -> Guarantee:
+        """At delta 0 epsilon must be above every loss, and need not be above the largest."""
+        largest = max(map(self._max_loss, self.directions))
+        if not largest >= 0:  # also where it is not a number
+            raise NumericalError(f"The loss of {show(self)} is outside what doubles resolve.")
+        known = self._max_loss_is_least and largest > LEAST_RESOLVED
+        lower = largest * (1.0 - MAX_LOSS_ERROR) if known else 0.0
+        return Guarantee(epsilon=largest, delta=0.0, method="exact", order=None, lower=lower, upper=largest)
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:
         proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import FINITE_EPSILON, Interval, real
+from dprounds._validate import FAILURE_MASS, FINITE_EPSILON, real
 from dprounds.mechanisms.base import Mechanism
 from dprounds.mechanisms.randomized_response import RandomizedResponse, two_point_log_moment
 from dprounds.numerics.complex_plane import Numbers
 
 __all__ = ["ApproximateDP"]
-
-FAILURE_MASS = Interval.parse("[0, 1)")
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +64,10 @@ class ApproximateDP(Mechanism):
 
     def _max_loss(self, direction: str) -> float:
         return self.epsilon
+
+    @property
+    def _max_loss_is_least(self) -> bool:
+        return True
 
     @property
     def _response_loss(self) -> float | None:

@@ -24,7 +24,7 @@ from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
-from dprounds.numerics.rounding import above
+from dprounds.numerics.rounding import above, ratio_above
 
 if TYPE_CHECKING:
     from dprounds.mechanisms.composition import Run
@@ -33,6 +33,7 @@ __all__ = [
     "ADD",
     "ADD_REMOVE",
     "BOTH_DIRECTIONS",
+    "MAX_LOSS_ERROR",
     "RELATIONS",
     "REMOVE",
     "Mechanism",
@@ -54,6 +55,9 @@ RELATIONS = (ADD_REMOVE, "replace-one", "zero-out")
 # as it goes up the line; of 40 DP-SGD runs 37 needed no more than the few, and the others no less than ten times them.
 MOST_NODES = 2**16
 MOST_DEAR_NODES = 2**8
+
+# Largest losses are logarithms of a few terms, and their sums over parts are rounded once: far closer than this.
+MAX_LOSS_ERROR = 1e-9
 
 REAL_PART = Interval.parse("(0, inf)")
 
@@ -257,6 +261,11 @@ class Release(ABC):
         """The Rényi bound of infinite order."""
         return math.inf if self.infinite_mass > 0 else max(map(self._max_loss, self.directions))
 
+    @property
+    def _max_loss_is_least(self) -> bool:
+        """Whether no bound on the finite losses is below `max_loss` by more than `MAX_LOSS_ERROR` of it."""
+        return False
+
     @abstractmethod
     def _rdp(self, orders: Array) -> Array:
         """`rdp` at a row of finite orders."""
@@ -301,6 +310,14 @@ class Mechanism(Release):
 
     def _fewest_rounds(self) -> float:
         return 1.0
+
+    def _max_loss_of(self, rounds: int, direction: str) -> float:
+        """The largest loss of so many rounds, the least double that is not below it."""
+        loss = self._max_loss(direction)
+        if not 0.0 < loss < math.inf:
+            return loss
+        over, under = float(loss).as_integer_ratio()
+        return ratio_above(rounds * over, under)
 
     def _cells(self, edges: Array, direction: str) -> Cells:
         """Masses under P and Q of the intervals between increasing edges of the loss; only where `_has_cells`."""

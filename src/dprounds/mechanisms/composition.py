@@ -17,7 +17,7 @@ from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, RELATIONS, REMOVE, Mechanism, Release
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.rounding import above
+from dprounds.numerics.rounding import above, sum_above
 
 __all__ = ["Run", "check_relations", "join", "repeat"]
 
@@ -143,24 +143,25 @@ class Run(Accounted):
         return self._outward(self._total(lambda part: np.asarray(part.rdp(orders)), np.zeros_like(orders)))
 
     def finite_rdp(self, orders: Array) -> Array:
-        """The Rényi bound given that no round's loss is infinite, a sum as well."""
-        return self._outward(self._total(lambda part: part.finite_rdp(orders), np.zeros_like(orders)))
+        """The Rényi bound given that no round's loss is infinite, a sum as well, and never above the largest loss."""
+        total = self._outward(self._total(lambda part: part.finite_rdp(orders), np.zeros_like(orders)))
+        return np.minimum(total, max(map(self._max_loss, self.directions)))
 
     def _outward(self, total: Array) -> Array:
         """A total moved past the rounding of its sum; nothing stays nothing."""
         return np.where(total > 0, above(total, (len(self.mechanisms) * HAIR_PER_PART) * total), total)
-
-    def _pure_epsilon(self) -> float:
-        total = self._total(lambda part: part.rdp(math.inf), 0.0)
-        return total * (1.0 + (len(self.mechanisms) + 1) * HAIR_PER_PART)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         nothing: Numbers = np.zeros_like(z)
         return self._total(lambda part: cast(Numbers, part.log_moment(z, _of(part, direction))), nothing)
 
     def _max_loss(self, direction: str) -> float:
-        total = self._total(lambda part: part.max_loss(_of(part, direction)), 0.0)
-        return total * (1.0 + (len(self.mechanisms) + 1) * HAIR_PER_PART)
+        return sum_above([part._max_loss_of(rounds, _of(part, direction)) for part, rounds in self.parts])
+
+    @property
+    def _max_loss_is_least(self) -> bool:
+        """Whether those of all parts are: in the direction of the dearest one, all rounds may have theirs."""
+        return all(part._max_loss_is_least for part in self.mechanisms)
 
     @property
     def _response_loss(self) -> float | None:

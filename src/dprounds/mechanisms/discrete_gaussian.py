@@ -60,6 +60,10 @@ class DiscreteGaussian(Accounted, Sampleable):
         return math.inf
 
     @property
+    def _max_loss_is_least(self) -> bool:
+        return True
+
+    @property
     def _largest_sampled_order(self) -> float:
         return LARGEST_ORDER * self.noise_multiplier
 

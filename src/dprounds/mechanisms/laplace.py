@@ -15,6 +15,7 @@ from dprounds.mechanisms.base import Sampleable
 from dprounds.mechanisms.sampled_laplace import laplace_cells, laplace_sampled_laws
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
 from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.rounding import ratio_above
 
 __all__ = ["Laplace"]
 
@@ -57,7 +58,15 @@ class Laplace(Accounted, Sampleable):
         return np.where(near, log1p_at(excess / (2.0 * small + 1.0)), far)
 
     def _max_loss(self, direction: str) -> float:
-        return float(np.nextafter(1.0 / self.noise_multiplier, np.inf))
+        return self._max_loss_of(1, direction)
+
+    def _max_loss_of(self, rounds: int, direction: str) -> float:
+        over, under = self.noise_multiplier.as_integer_ratio()
+        return ratio_above(rounds * under, over)
+
+    @property
+    def _max_loss_is_least(self) -> bool:
+        return True
 
     def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
         return laplace_sampled_laws(self.noise_multiplier, z, rate, direction)

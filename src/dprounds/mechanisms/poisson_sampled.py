@@ -201,6 +201,10 @@ class PoissonSampled(Accounted, Mechanism):
             return Cells(inner.q[::-1], mixed[::-1], inner.q_error[::-1], error[::-1], blur)
         return Cells(mixed, inner.q, error, inner.q_error, blur)
 
+    @property
+    def _max_loss_is_least(self) -> bool:
+        return self.mechanism._max_loss_is_least
+
     def _max_loss(self, direction: str) -> float:
         if self.sampling_rate in (0.0, 1.0):
             return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0

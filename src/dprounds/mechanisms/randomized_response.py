@@ -69,6 +69,10 @@ class RandomizedResponse(Sampleable):
     def _max_loss(self, direction: str) -> float:
         return self.epsilon
 
+    @property
+    def _max_loss_is_least(self) -> bool:
+        return True
+
     def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
         law = sampled_law(two_point_log_weights(self.epsilon), np.array([self.epsilon, -self.epsilon]), rate, direction)
         yield np.arange(z.size, dtype=np.intp), law

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from dprounds.errors import InfeasibleError
@@ -46,7 +47,7 @@ def min_noise_multiplier(
     epsilon
         Budget in nats, in [0, inf).
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1).
     method
         The bound to plan by; by default exact where every part has a moment function.
     tolerance
@@ -77,8 +78,8 @@ def plan_noise_multiplier(
     if found is None:
         raise InfeasibleError(
             f"No noise_multiplier up to {high:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
-            f"{search.cost(high):.6g}. Raise epsilon or delta, plan fewer rounds, or leave out what costs that much by "
-            "itself."
+            f"{search.cost(high):.6g}. "
+            + _remedy(search.cost(high), delta, "Raise epsilon or delta, plan fewer rounds")
         )
     if found == low:
         raise InfeasibleError(
@@ -86,6 +87,13 @@ def plan_noise_multiplier(
             "larger than the run can spend. Check its rounds, its sampling rate and the budget."
         )
     return Plan(found, search.cost(found))
+
+
+def _remedy(cost: float, delta: float, remedies: str) -> str:
+    """What would help; at delta 0 nothing but another delta, where the noise has no largest loss."""
+    if not delta and cost == math.inf:
+        return "The loss of this noise has no largest value, so at delta=0 no epsilon holds. Choose delta above 0."
+    return f"{remedies}, or leave out what costs that much by itself."
 
 
 def max_sampling_rate(
@@ -110,7 +118,7 @@ def max_sampling_rate(
     epsilon
         Budget in nats, in [0, inf).
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1).
     method
         The bound to plan by; by default exact where every part has a moment function.
     tolerance
@@ -141,8 +149,8 @@ def plan_sampling_rate(
     if found is None:
         raise InfeasibleError(
             f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
-            f"still {search.cost(1.0 / LEAST_RATE):.6g}. Raise epsilon or delta, add noise, plan fewer rounds, or "
-            "leave out what costs that much by itself."
+            f"still {search.cost(1.0 / LEAST_RATE):.6g}. "
+            + _remedy(search.cost(1.0 / LEAST_RATE), delta, "Raise epsilon or delta, add noise, plan fewer rounds")
         )
     return Plan(1.0 / found, search.cost(found))
 

@@ -38,7 +38,7 @@ def max_rounds(
     epsilon
         Budget in nats, in [0, inf).
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1).
     method
         The bound to plan by; by default exact where every part has a moment function.
     spent
@@ -60,15 +60,9 @@ def plan_rounds(
     step = checked_release("step", step)
     before = Run() if spent is None else checked_release("spent", spent) * 1
     epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
-    delta = _validate.real("delta", delta, _validate.DELTA)
+    delta = _validate.real("delta", delta, _validate.FAILURE_MASS)
     method = checked_method(method)
-    orders = "optimal" if method in (None, "exact") else method
-    guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=orders)
-    if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
-        left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
-        guess = min(guess, max(left / math.log1p(-step.infinite_mass), 0.0)) if step.infinite_mass < 1 else 0.0
-    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
-        guess = _exactly(step, before, epsilon, delta, guess)
+    guess = _guess(step, before, epsilon, delta, method)
 
     found: dict[int, Guarantee] = {}
 
@@ -86,6 +80,21 @@ def plan_rounds(
     if answer is None:  # not even no round fits beside what is spent
         return Plan(0, found[0].epsilon, found[0].lower)
     return Plan(answer, found[answer].epsilon, found[answer + 1].lower)
+
+
+def _guess(step: Release, before: Run, epsilon: float, delta: float, method: str | None) -> float:
+    """About how many rounds fit, for a search that checks."""
+    if not delta:  # largest losses add up
+        each, spent = ((release * 1).epsilon(delta=0.0) for release in (step, before))
+        return max(epsilon - spent, 0.0) / each if each else MOST_ROUNDS
+    orders = "optimal" if method in (None, "exact") else method
+    guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=orders)
+    if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
+        left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
+        guess = min(guess, max(left / math.log1p(-step.infinite_mass), 0.0)) if step.infinite_mass < 1 else 0.0
+    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
+        guess = _exactly(step, before, epsilon, delta, guess)
+    return guess
 
 
 def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: float) -> float:

@@ -62,7 +62,7 @@ class Search:
         return cls(
             make_run=make_run,
             epsilon=_validate.real("epsilon", epsilon, _validate.FINITE_EPSILON),
-            delta=_validate.real("delta", delta, _validate.DELTA),
+            delta=_validate.real("delta", delta, _validate.FAILURE_MASS),
             method=checked_method(method),
             tolerance=_validate.real("tolerance", tolerance, TOLERANCE),
             inverted=inverted,
@@ -89,7 +89,7 @@ class Search:
         """Where the answer may be, and by what factor to look around there."""
         start = min(max(START, low), high)
         whole = self.run(high)
-        if whole.infinite_mass:
+        if whole.infinite_mass or not self.delta:
             return start, 4.0
         exact = self.method in (None, "exact") and whole.has_moment_function
         by_orders = parameter_by_orders(

@@ -43,7 +43,7 @@ def needed(name: str, value: float | None, interval: _validate.Interval, *, advi
 
 def needed_delta(value: float | None, dataset_size: object = None) -> float:
     """A δ, if it is there and inside; who gave none is told which to choose."""
-    return needed("delta", value, _validate.DELTA, advice=delta_advice(known_size(dataset_size)))
+    return needed("delta", value, _validate.FAILURE_MASS, advice=delta_advice(known_size(dataset_size)))
 
 
 def chosen(method: str | None, allowed: Sequence[str]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ RANGES: dict[str, Schema] = {
     "rounds": {"minimum": 0},
     "epochs": {"exclusiveMinimum": 0},
     "epsilon": {"minimum": 0},
-    "delta": {"exclusiveMinimum": 0, "exclusiveMaximum": 1},
+    "delta": {"minimum": 0, "exclusiveMaximum": 1},
     "order": {"exclusiveMinimum": 1},
     "rdp": {"minimum": 0},
     "orders": {"exclusiveMinimum": 1},
