@@ -143,7 +143,7 @@ def test_a_run_of_several_parts_is_read_from_a_file(dprounds: Any, tmp_path: Pat
 
 HOSTILE = [
     *(f"rounds --delta 1e-5 --noise-multiplier 1 --epsilon {bad}" for bad in ("nan", "1e400", "-1", "abc", "1/0", "")),
-    *(f"rounds --epsilon 1 --noise-multiplier 1 --delta {bad}" for bad in ("nan", "0", "1", "-1", "abc", "1e400")),
+    *(f"rounds --epsilon 1 --noise-multiplier 1 --delta {bad}" for bad in ("nan", "1e-400", "1", "-1", "abc", "1e400")),
     *(f"rounds --epsilon 1 --delta 1e-5 --noise-multiplier {bad}" for bad in ("nan", "0", "-1", "inf", "1e400")),
     *(f"rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --sampling-rate {bad}" for bad in ("nan", "256", "-0.1")),
     *(f"epsilon --delta 1e-5 --noise-multiplier 1 --rounds {bad}" for bad in ("nan", "1.5", "-1", "9" * 999, "1e400")),
@@ -204,12 +204,20 @@ def test_exit_codes_tell_answered_from_refused_from_bad_usage(dprounds: Any, lin
     assert dprounds(line)[0] == code
 
 
-def test_the_librarys_sentence_is_not_reworded(dprounds: Any) -> None:
+def test_the_librarys_sentence_names_the_flag(dprounds: Any) -> None:
     _, _, err = dprounds("rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --sampling-rate 256")
     assert err == (
-        "Error: sampling_rate must be in [0, 1], got 256. It is a probability, not a batch size: "
-        "pass batch_size / dataset_size.\n"
+        "Error: --sampling-rate must be in [0, 1], got 256. It is a probability, not a batch size: "
+        "divide that by the number of records.\n"
     )
+    for flag in ("epsilon", "delta", "noise-multiplier", "sampling-rate", "batch-size", "dataset-size"):
+        words = {"epsilon": "1", "delta": "1e-5", "noise-multiplier": "1", "batch-size": "2", "dataset-size": "9"}
+        if flag == "sampling-rate":
+            words = {name: value for name, value in words.items() if "size" not in name}
+        line = " ".join(f"--{name} {value}" for name, value in (words | {flag: "-3"}).items())
+        code, _, err = dprounds(f"rounds {line}")
+        assert code == 1
+        assert err.startswith(f"Error: --{flag} must be ")
 
 
 def test_a_missing_flag_is_named_as_it_is_typed(dprounds: Any) -> None:
@@ -318,6 +326,24 @@ def test_the_shell_completes_commands_methods_and_mechanisms() -> None:
     assert completions("dprounds rounds --mechanism z") == ["zcdp"]
     assert completions("dprounds noise --mechanism z") == []
     assert completions("dprounds convert --method ex") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1e-400", "too small"),
+        ("0.0000001e-330", "too small"),
+        ("1e-200/1e200", "too small"),
+        ("1e400", "too large"),
+        ("-1e400", "too large"),
+    ],
+)
+def test_a_number_without_a_double_is_said_to_be_one(dprounds: Any, text: str, says: str) -> None:
+    code, out, err = dprounds(f"epsilon --delta={text} --noise-multiplier 1 --rounds 3")
+    assert (code, out) == (2, "")
+    assert f"{text!r} is {says} for a double." in err
+    assert options.number("0e-999") == 0
+    assert options.number("inf") == math.inf
 
 
 def test_numbers_are_read_as_people_write_them() -> None:

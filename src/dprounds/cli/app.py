@@ -6,35 +6,69 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from dprounds.cli.convert import convert
 from dprounds.cli.delta import delta
 from dprounds.cli.epsilon import epsilon
 from dprounds.cli.noise import noise
+from dprounds.cli.output import FileError
 from dprounds.cli.paper import paper
 from dprounds.cli.rate import rate
 from dprounds.cli.rounds import rounds
-from dprounds.cli.sentences import ASKED_FOR, with_flags, without_python
+from dprounds.cli.sentences import ASKED_FOR, SLIPS, with_first_flag, with_flags, without_python
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
 from dprounds.errors import PrivacyError
+from dprounds.questions.wording import ASSUMPTIONS, METHODS_IN_WORDS
 
 __all__ = ["app", "main"]
 
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
+
+class _WithoutTypesOfSwitches:
+    """Help that shows a switch by its name alone, not as ``--json <bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  (Typer keeps the types of its contexts to itself)
+        """The options of a command; Typer asks for them to describe them."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class that is mixed with
+        for param in params:
+            if getattr(param, "is_flag", False) and param.metavar is None:
+                param.metavar = ""
+        return params
+
+
+class _Group(_WithoutTypesOfSwitches, TyperGroup):
+    pass
+
+
+class _Command(_WithoutTypesOfSwitches, TyperCommand):
+    pass
+
+
+METHODS = "\n\n".join(f"{method}: {words}." for method, words in METHODS_IN_WORDS.items())
+# What a guarantee is worth depends on both, so that every question says them before it is asked.
+ABOUT_RUNS = f"{ASSUMPTIONS}\n\nMethods:\n\n{METHODS}"
+ABOUT_CONVERSIONS = f"Methods:\n\n{METHODS.rpartition(chr(10) * 2)[0]}"
+
 app = typer.Typer(
     name="dprounds",
+    cls=_Group,
     help="How many rounds may I train under this privacy budget? Exact answers, never below the truth.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (rounds, epsilon, delta, noise, rate, convert, sweep, paper, serve):
-    app.command()(command)
+for question in (rounds, epsilon, delta, noise, rate):
+    app.command(cls=_Command, epilog=ABOUT_RUNS)(question)
+app.command(cls=_Command, epilog=ABOUT_CONVERSIONS)(convert)
+app.command(cls=_Command, epilog=ASSUMPTIONS)(sweep)
+for command in (paper, serve):
+    app.command(cls=_Command)(command)
 
 
 def _version(asked: bool) -> None:
@@ -100,12 +134,17 @@ def _refusal(error: PrivacyError) -> tuple[str, int]:
         return with_flags(str(error)), BAD_USAGE
     if isinstance(error, (InfeasibleError, NumericalError, UnsupportedError)):
         return without_python(str(error)), REFUSED
-    return str(error), REFUSED
+    return str(error) if isinstance(error, FileError) else with_first_flag(str(error)), REFUSED
 
 
 def _usage(error: typer.TyperException) -> str:
     """What is wrong with what was typed; a flag for what is asked for is no slip of the finger."""
     flag, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if context is not None and flag in ASKED_FOR.get(context.info_name, ()):
+    if not hasattr(error, "possibilities") or not isinstance(flag, str) or context is None:
+        return error.format_message()  # it is not about a flag that is unknown
+    meant = SLIPS.get(flag.lstrip("-").lower().replace("_", "-"), flag)
+    if meant in ASKED_FOR.get(context.info_name, ()):
         return f"{flag} has no place here: it is what is asked for."
+    if meant in {name for option in context.command.params for name in option.opts}:
+        return f"No such option: {flag}. Type {meant} instead."
     return error.format_message()

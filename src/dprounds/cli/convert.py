@@ -16,13 +16,14 @@ __all__ = ["convert"]
 def convert(
     *,
     order: Annotated[
-        float | None, typer.Option("--order", help="Rényi order α > 1; inf is one.", parser=o.number, metavar="NUMBER")
+        float | None,
+        typer.Option("--order", help="Required: Rényi order α > 1; inf is one.", parser=o.number, metavar="NUMBER"),
     ] = None,
     rdp: Annotated[
         float | None, typer.Option("--rdp", help="Rényi bound γ, in nats.", parser=o.number, metavar="NUMBER")
     ] = None,
-    epsilon: o.Epsilon = None,
-    delta: o.Delta = None,
+    epsilon: o.SomeEpsilon = None,
+    delta: o.SomeDelta = None,
     method: o.ConversionMethod = None,
     json: o.Json = False,
     plot: o.Plot = None,

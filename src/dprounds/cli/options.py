@@ -29,6 +29,8 @@ __all__ = [
     "Rounds",
     "RunFile",
     "SamplingRate",
+    "SomeDelta",
+    "SomeEpsilon",
     "SpentFile",
     "StepDelta",
     "StepEpsilon",
@@ -51,15 +53,32 @@ def number(text: str) -> float:
     """The number that was typed: ``14062``, ``1e6``, ``1e-5`` or ``256/60000``."""
     above, slash, below = text.partition("/")
     try:
-        return _plain(above) / _plain(below) if slash else _plain(text)
+        over = _plain(above)
+        value = over / _plain(below) if slash else over
     except (ValueError, OverflowError, ZeroDivisionError):
         raise typer.BadParameter(f"{text[:60]!r} is not a number.") from None
+    if slash and over and not value:
+        raise _no_double(text, "small")
+    return value
 
 
 def _plain(text: str) -> float:
-    """An integer as such, so that no digit is lost; else a double."""
+    """An integer as such, so that no digit is lost; else a double, if the number has one."""
     digits = text.strip().lstrip("+-")
-    return int(text) if digits.isdecimal() and len(digits) <= MOST_DIGITS else float(text)
+    if digits.isdecimal() and len(digits) <= MOST_DIGITS:
+        return int(text)
+    value = float(text)
+    mantissa = digits.lower().partition("e")[0]
+    if value == 0 and mantissa.strip("0._"):
+        raise _no_double(text, "small")
+    if value in (float("inf"), float("-inf")) and mantissa[:1].isdecimal():
+        raise _no_double(text, "large")
+    return value
+
+
+def _no_double(text: str, size: str) -> typer.BadParameter:
+    """A number that a double would turn into zero or infinity, which is another question."""
+    return typer.BadParameter(f"{text[:60]!r} is too {size} for a double.")
 
 
 def check_matplotlib() -> None:
@@ -111,8 +130,13 @@ def _word(
 
 BUDGET, ROUND, DATA, ANSWER = "Budget", "What a round releases", "Sampling and rounds", "Answer"
 
-Epsilon = Annotated[float | None, _number("--epsilon", "Privacy loss ε, in nats.", BUDGET)]
-Delta = Annotated[float | None, _number("--delta", "Failure mass δ, between 0 and 1.", BUDGET)]
+Epsilon = Annotated[float | None, _number("--epsilon", "Required: privacy loss ε, in nats.", BUDGET)]
+Delta = Annotated[
+    float | None,
+    _number("--delta", "Required: failure mass δ, below one over the number of records; 0 for pure DP.", BUDGET),
+]
+SomeEpsilon = Annotated[float | None, _number("--epsilon", "Privacy loss ε, in nats.", BUDGET)]
+SomeDelta = Annotated[float | None, _number("--delta", "Failure mass δ, from 0 up to 1.", BUDGET)]
 
 Mechanism = Annotated[
     str,
@@ -141,12 +165,20 @@ StepDelta = Annotated[float | None, _number("--step-delta", "δ of one approxima
 Rho = Annotated[float | None, _number("--rho", "ρ of one zcdp round.", ROUND)]
 
 SamplingRate = Annotated[
-    float | None, _number("--sampling-rate", "Chance that a round samples a record; 256/60000 will do.", DATA)
+    float | None,
+    _number("--sampling-rate", "Chance that a round takes a record (Poisson sampling); 256/60000 will do.", DATA),
 ]
-BatchSize = Annotated[float | None, _number("--batch-size", "Expected records in a round.", DATA)]
+BatchSize = Annotated[float | None, _number("--batch-size", "Expected records in a round (Poisson sampling).", DATA)]
 DatasetSize = Annotated[float | None, _number("--dataset-size", "Records in all.", DATA)]
 Rounds = Annotated[float | None, _number("--rounds", "Rounds, the steps of training.", DATA)]
-Epochs = Annotated[float | None, _number("--epochs", "Passes over the data, instead of rounds.", DATA)]
+Epochs = Annotated[
+    float | None,
+    _number(
+        "--epochs",
+        "Passes over the data instead of rounds; one takes as many batches as hold all records, rounded up.",
+        DATA,
+    ),
+]
 
 RunFile = Annotated[
     Path | None,

@@ -4,7 +4,32 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["ASKED_FOR", "with_flags", "without_python"]
+__all__ = ["ASKED_FOR", "SLIPS", "with_first_flag", "with_flags", "without_python"]
+
+# What people call the same thing elsewhere, without its dashes, and the flag that it is here.
+SLIPS = {
+    **dict.fromkeys(
+        ("sigma", "s", "noise", "noise-scale", "noise-level", "noise-std", "z", "scale", "b"), "--noise-multiplier"
+    ),
+    **dict.fromkeys(("lot", "lot-size", "batch", "bs", "b-size", "expected-batch-size"), "--batch-size"),
+    **dict.fromkeys(("eps", "e", "target-epsilon", "target-eps", "max-epsilon", "budget"), "--epsilon"),
+    **dict.fromkeys(("d", "target-delta", "del"), "--delta"),
+    **dict.fromkeys(("q", "sample-rate", "sampling-prob", "sampling-probability", "rate", "p"), "--sampling-rate"),
+    **dict.fromkeys(
+        ("n", "dataset", "data-size", "num-examples", "num-samples", "number-of-examples", "examples", "records"),
+        "--dataset-size",
+    ),
+    **dict.fromkeys(("t", "steps", "num-steps", "max-steps", "iterations", "iters", "round", "releases"), "--rounds"),
+    **dict.fromkeys(("epoch", "num-epochs", "passes"), "--epochs"),
+    **dict.fromkeys(("alpha", "a", "renyi-order"), "--order"),
+    **dict.fromkeys(("gamma", "rdp-epsilon"), "--rdp"),
+    **dict.fromkeys(("mech", "type", "noise-type"), "--mechanism"),
+    **dict.fromkeys(("accountant", "by"), "--method"),
+    **dict.fromkeys(("eps0", "step-eps", "epsilon0"), "--step-epsilon"),
+    **dict.fromkeys(("delta0",), "--step-delta"),
+    **dict.fromkeys(("figure", "save", "picture"), "--plot"),
+    **dict.fromkeys(("output", "o"), "--out"),
+}
 
 # What each command answers with, by the flags that would say it already.
 ASKED_FOR = {
@@ -14,6 +39,9 @@ ASKED_FOR = {
     "noise": ("--noise-multiplier",),
     "rate": ("--sampling-rate", "--batch-size"),
 }
+
+# Arguments that are no words of English.
+COMPOUND = re.compile(r"\b[a-z]+_[a-z]+\b")
 
 # Classes by the words of --mechanism; a Gaussian is one in both tongues.
 MECHANISMS = {
@@ -51,6 +79,12 @@ def with_flags(sentence: str) -> str:
     names = {*(field.name for field in fields(Setting)), "epsilon", "delta", "order", "rdp", "workers"}
     flag = re.compile(r"\b(" + "|".join(sorted(names, key=len, reverse=True)) + r")\b")
     return flag.sub(lambda match: "--" + match[0].replace("_", "-"), sentence)
+
+
+def with_first_flag(sentence: str) -> str:
+    """A sentence about an argument that is out of range as one about its flag; a word in its middle is but a word."""
+    name, _, rest = sentence.partition(" ")
+    return f"{with_flags(name)} {COMPOUND.sub(lambda match: with_flags(match[0]), rest)}" if rest else sentence
 
 
 def without_python(sentence: str) -> str:

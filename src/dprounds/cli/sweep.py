@@ -13,6 +13,9 @@ from typing import Annotated
 
 import typer
 
+from dprounds.cli.output import FileError
+from dprounds.errors import ParameterError
+
 __all__ = ["sweep"]
 
 # As shells count: 128 and the signal's number.
@@ -46,7 +49,10 @@ def sweep(
     """
     from dprounds.sweep import grid_from_file, run_sweep
 
-    asked = grid_from_file(grid)
+    try:
+        asked = grid_from_file(grid)
+    except ParameterError as error:
+        raise FileError(str(error)) from None
     try:
         with _terminable(), _bar(len(asked)) as progress:
             done = run_sweep(asked, out, workers=workers, scheduler=scheduler, restart=restart, progress=progress)

@@ -166,7 +166,9 @@ class Search:
             older, newer = newer, x
             passing, failing = (x, failing) if self.meets(x) else (passing, x)
         self.raise_trouble(failing)
-        return passing
+        # At delta 0 the answer may be a short decimal, exactly, and to try it costs nothing.
+        short = float(f"{passing:.6g}")
+        return short if not self.delta and failing < short < passing and self.meets(short) else passing
 
     def crossing(self, x: float, y: float) -> float:
         """Where the line through two costs, on logarithms, meets the budget; NaN where it does not."""

@@ -38,6 +38,9 @@ from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS,
 
 __all__ = ["delta", "epsilon", "noise", "rate", "rounds"]
 
+# What the doubles of a sum of decimals can be above what the decimals add up to.
+PURE_ROUNDING = 1e-14
+
 
 def rounds(
     setting: Setting,
@@ -66,15 +69,16 @@ def rounds(
 
     rows = rows_by(chosen(method, RUN_METHODS), ask, quantity)
     best = tightest(rows)
-    sentence = _allowance(best, setting, epsilon=epsilon, delta=delta, run=run, spent=spent)
-    sentence += beside_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
+    sentence = _allowance(best, setting, step, epsilon=epsilon, delta=delta, run=run, spent=spent)
+    if not sentence.endswith("."):
+        sentence += beside_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
     return answers_of(
         "rounds", {"epsilon": epsilon, "delta": delta, **inputs}, quantity, rows, sentence, of=step, spent=spent
     )
 
 
 def _allowance(
-    best: Answer, setting: Setting, *, epsilon: float, delta: float, run: Run | None, spent: Run | None
+    best: Answer, setting: Setting, step: Release, *, epsilon: float, delta: float, run: Run | None, spent: Run | None
 ) -> str:
     """How many rounds are allowed in words, and whether it is proven that no more are."""
     allowed, beyond = int(best.values["rounds"] or 0), best.values.get("beyond")
@@ -86,6 +90,8 @@ def _allowance(
         before = float(best.values["epsilon"] or 0.0)
         if spent is not None and before > epsilon:
             sentence += f": what was spent before costs ε = {EPSILON.text(before)} by itself"
+        elif why := _why_none(step * 1 + (spent or Run()), delta):
+            sentence += f": {why}"
         return sentence
     last = (", not one more" if proven else ", no more are proven") if best.method == "exact" else by_bound(best)
     if run is not None:
@@ -101,22 +107,48 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
     """What a run costs at `delta`, by `method` or by each."""
     delta = needed_delta(delta, setting.dataset_size)
     whole, inputs = _run(setting, run)
+    pure = setting.pure_epsilon() if run is None else None
 
     def ask(by: str) -> Values:
         found = whole.guarantee(delta=delta, method=by)
-        return {"epsilon": found.epsilon, "delta": delta, "order": found.order, "lower": found.lower}
+        value = found.epsilon
+        if pure is not None and pure < value <= pure * (1.0 + PURE_ROUNDING):
+            value = pure  # what the decimals add up to: of ten times 0.1, doubles make a little more than 1
+        order = found.order if value else None  # that nothing is spent any order proves
+        return {"epsilon": value, "delta": delta, "order": order, "lower": min(found.lower, value)}
 
     rows = rows_by(chosen(method, RUN_METHODS), ask, EPSILON)
     best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
     releases = _rounds(whole.rounds, setting)
     if math.isinf(value):
-        sentence = f"No ε is proven for {releases} at δ = {plain(delta)}"
+        sentence = f"No ε is proven for {releases} at δ = {plain(delta)}: "
+        sentence += _why_none(whole, delta) or "no method bounds the loss."
     else:
         sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
         sentence += by_bound(best)
-    sentence += beside_balle(rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}")
+        sentence += beside_balle(rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}")
     return answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence, of=whole)
+
+
+def _why_none(run: Run, delta: float) -> str | None:
+    """Why no ε holds for a run at `delta`, and what would help; None if one does, or nobody knows."""
+    mass = run.infinite_mass
+    if mass >= 1:
+        return "no Rényi order bounds the loss."
+    if mass > 0 and not mass < delta:
+        (part, times), *others = run.parts
+        sum_ = "" if others or times == 1 else f" ({plain(times)} × {DELTA.text(part.infinite_mass)})"
+        return (
+            f"the failure mass of the rounds themselves is {DELTA.text(mass)}{sum_}, and δ must be above it. "
+            f"Ask for a δ above {DELTA.text(mass)}, for fewer rounds, or for rounds that fail less often."
+        )
+    if not delta and math.isinf(run.epsilon(delta=0.0)):
+        return (
+            "the loss has no largest value, so that no ε holds at δ = 0. Choose a δ above 0, or noise with a largest "
+            "loss, such as Laplace's."
+        )
+    return None
 
 
 def delta(setting: Setting, *, epsilon: float | None, method: str | None = None, run: Run | None = None) -> Answers:

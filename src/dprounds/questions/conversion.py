@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from dprounds import _validate
 from dprounds.conversions import METHODS, delta_from_rdp, epsilon_from_rdp, rdp_from_dp
 from dprounds.questions.answers import Answers, tightest
@@ -49,6 +51,13 @@ def convert(
     shown = {**{name: f"{plain(value)}" for name, value in given.items()}}
     shown[quantity.name] = quantity.text(float(best.values[quantity.name] or 0.0))
     sentence = f"({plain(order)}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP"
+    if quantity is EPSILON and math.isinf(float(best.values["epsilon"] or 0.0)):
+        sentence = f"No ε holds for all ({plain(order)}, {shown['rdp']})-RDP mechanisms at δ = {shown['delta']}: " + (
+            "an infinite bound says nothing."
+            if math.isinf(given["rdp"])
+            else "a finite order bounds no largest loss. Choose a δ above 0, or give the bound of the infinite order."
+        )
+        return answers_of("convert", {"order": order, **given}, quantity, rows, sentence)
     if best.method == "optimal":
         limit = "larger rdp" if quantity is RDP else f"smaller {quantity.title}"
         sentence += f", and no {limit} holds for all such mechanisms"

@@ -51,6 +51,8 @@ PARAMETERS = tuple(dict.fromkeys(name for _, needs in MECHANISMS.values() for na
 
 # What the rounding of a rate and of the epochs can do to their quotient.
 QUOTIENT_ERROR = Fraction(4, 2**53)
+# Above this no sum is one of decimals that anybody wrote.
+LARGEST_SUM = 10**15
 POSITIVE = _validate.Interval.parse("(0, inf)")
 
 
@@ -177,6 +179,25 @@ class Setting:
         """The epochs whose `total_rounds` are `rounds`, or None if these do not sample."""
         batches = self.batches_per_epoch()
         return None if batches is None else rounds / batches
+
+    def pure_epsilon(self) -> float | None:
+        """The double nearest to the sum of the rounds' largest losses as written; None if it is not that of decimals.
+
+        Examples
+        --------
+        >>> Setting(mechanism="pure-dp", step_epsilon=0.1, rounds=10).pure_epsilon(), sum([0.1] * 10)
+        (1.0, 0.9999999999999999)
+        """
+        if self.rate() not in (None, 1.0) or self.step_delta:
+            return None
+        if self.mechanism == "laplace" and self.noise_multiplier:
+            loss = 1 / _as_written(float(self.noise_multiplier))
+        elif self.step_epsilon is not None:
+            loss = _as_written(float(self.step_epsilon))
+        else:
+            return None
+        total = self.total_rounds() * loss
+        return float(total) if total < LARGEST_SUM else None
 
     def run(self) -> Run:
         """All rounds."""

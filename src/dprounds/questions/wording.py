@@ -6,6 +6,7 @@ Plain data and text: nothing here loads the library, so that ``dprounds --help``
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -47,6 +48,19 @@ class Quantity:
         """`value` with five digits, rounded to the side on which the statement stays true."""
         return rounded(value, up=not self.more_is_better)
 
+    def texts(self, values: Sequence[float]) -> list[str]:
+        """The same for numbers that stand below each other: if one is written as a power of ten, all are.
+
+        Examples
+        --------
+        >>> DELTA.texts([0.012, 1.5e-7, 0.0]), DELTA.texts([0.012, 0.5])
+        (['1.2e-02', '1.5e-07', '0'], ['0.012', '0.5'])
+        """
+        plain_texts = [self.text(value) for value in values]
+        if not any("e" in text for text in plain_texts):
+            return plain_texts
+        return [rounded(value, up=not self.more_is_better, as_power=True) for value in values]
+
 
 ROUNDS = Quantity("rounds", "rounds", more_is_better=True)
 REPETITIONS = Quantity("rounds", "repetitions", more_is_better=True)
@@ -72,7 +86,7 @@ RELATIONS_IN_WORDS = {
     "zero-out": "zero out one record",
 }
 SAMPLINGS_IN_WORDS = {"poisson": "Poisson sampling"}
-SAMPLINGS_EXPLAINED = {"poisson": "each round takes each record independently, with the sampling rate as its chance"}
+SAMPLINGS_EXPLAINED = {"poisson": "each round takes each record independently"}
 # Without sampling nothing here says which data sets are neighbours; what was given does.
 GIVEN_FOR = {
     "sensitivity": "the sensitivity (the unit of the noise multiplier) was taken",
@@ -94,9 +108,8 @@ def holds_for(relation: str | None, sampling: str | None, *, given: str = "sensi
 
     Examples
     --------
-    >>> holds_for("add-remove", "poisson")  # doctest: +NORMALIZE_WHITESPACE
-    'Holds for: add or remove one record, Poisson sampling (each round takes each record independently, with the
-    sampling rate as its chance).'
+    >>> holds_for("add-remove", "poisson")
+    'Holds for: add or remove one record, Poisson sampling (each round takes each record independently).'
     >>> holds_for(None, None)
     'Holds for the neighbours for which the sensitivity (the unit of the noise multiplier) was taken.'
     """
@@ -156,8 +169,10 @@ def delta_remark(delta: float, dataset_size: int | None) -> str | None:
     )
 
 
-def rounded(value: float, *, up: bool, digits: int = 5) -> str:
+def rounded(value: float, *, up: bool, digits: int = 5, as_power: bool = False) -> str:
     """`value` to so many digits, never below it, or if not `up` never above it; what is whole in full.
+
+    Numbers of ordinary size are written out, unless they stand beside others that are not (`as_power`).
 
     A double stands for the shortest decimal that reads back as it, so 0.022 is printed as such.
 
@@ -176,7 +191,7 @@ def rounded(value: float, *, up: bool, digits: int = 5) -> str:
     side = ROUND_CEILING if up else ROUND_FLOOR
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     near = exact.quantize(last, rounding=side)
-    if -4 <= near.adjusted() < LARGE:
+    if -4 <= near.adjusted() < LARGE and not as_power:
         if last > 1:  # zeros in place of known digits would look exact
             near = exact.quantize(Decimal(1), rounding=side)
         text = f"{near:,f}"
