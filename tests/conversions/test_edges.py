@@ -171,7 +171,7 @@ def test_at_delta_zero_only_the_infinite_order_says_anything(method: str) -> Non
     assert rdp_from_dp(0.5, order=1e15, delta=0.0, method=method) == 0.0
     assert rdp_from_dp(math.inf, order=2.0, delta=0.0, method=method) == math.inf
     mixed = epsilon_from_rdp([0.5, 0.5], order=[4.0, math.inf], delta=[1e-5, 0.0], method=method)
-    assert mixed.tolist() == [epsilon_from_rdp(0.5, order=4.0, delta=1e-5, method=method), 0.5]
+    assert np.asarray(mixed).tolist() == [epsilon_from_rdp(0.5, order=4.0, delta=1e-5, method=method), 0.5]
 
 
 @pytest.mark.parametrize("method", ["moments", "balle"])
