@@ -66,7 +66,7 @@ FAILURE_MASS = Interval.parse("[0, 1)")  # a delta that may be 0, where a pure g
 ORDER = Interval.parse("(1, inf]")
 RDP = Interval.parse("[0, inf]")
 NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviation divided by the sensitivity.")
-SAMPLING_RATE = Interval.parse("[0, 1]", "It is a probability, not a batch size: divide that by the number of records.")
+SAMPLING_RATE = Interval.parse("[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size.")
 
 
 def show(value: object) -> str:

@@ -208,7 +208,7 @@ def test_the_librarys_sentence_names_the_flag(dprounds: Any) -> None:
     _, _, err = dprounds("rounds --epsilon 1 --delta 1e-5 --noise-multiplier 1 --sampling-rate 256")
     assert err == (
         "Error: --sampling-rate must be in [0, 1], got 256. It is a probability, not a batch size: "
-        "divide that by the number of records.\n"
+        "pass --batch-size / --dataset-size.\n"
     )
     for flag in ("epsilon", "delta", "noise-multiplier", "sampling-rate", "batch-size", "dataset-size"):
         words = {"epsilon": "1", "delta": "1e-5", "noise-multiplier": "1", "batch-size": "2", "dataset-size": "9"}
