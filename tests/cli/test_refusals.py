@@ -176,7 +176,7 @@ def test_without_matplotlib_nothing_is_computed_for_a_picture(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr(questions, "rounds", refuse_to_compute)
     code, _, err = dprounds(f"rounds {BUDGET} --noise-multiplier 20 --plot {tmp_path / 'x.png'}")
-    assert (code, err) == (1, "Error: Pictures need Matplotlib: pip install 'dprounds[plots]'.\n")
+    assert (code, err) == (1, "Error: Pictures need Matplotlib. In a checkout of dprounds: pip install '.[plots]'\n")
 
 
 @pytest.mark.parametrize("form", ["", "--json"])

@@ -35,7 +35,7 @@ def test_without_dask_a_cluster_is_refused_and_nothing_is_written(
     monkeypatch.setitem(sys.modules, "distributed", None)
     words = ["sweep", str(grid), "--out", str(grid.parent / "x.csv"), "--scheduler", "tcp://127.0.0.1:1"]
     assert main(words) == 1
-    assert "pip install 'dprounds[dask]'" in capsys.readouterr().err
+    assert "pip install '.[dask]'" in capsys.readouterr().err
     assert list(grid.parent.iterdir()) == [grid]
 
 

@@ -262,7 +262,7 @@ def _verified(law: LossLaw, line: Line, epsilon: float, rest: Bracket) -> Bracke
         return Bracket(0.0, 0.0)
     value, slope = line.value_and_slope(epsilon)
     if not (value > 0 and slope < 0):
-        raise NumericalError("The sum along the line lost all precision at the epsilon that was sought.")
+        raise NumericalError("The exact sum of this run lost all its digits.")
     least = 4.0 * UNIT_ROUNDOFF * epsilon + UNIT_ROUNDOFF / line.t
     upper = law.max_loss
     step = max((found.upper - rest.lower) / -slope * (1.0 + PRECISION), 0.0)
@@ -274,7 +274,7 @@ def _verified(law: LossLaw, line: Line, epsilon: float, rest: Bracket) -> Bracke
             break
         step = max(2.0 * step, least)
     if upper == math.inf:
-        raise NumericalError("No epsilon was proven near the one that was sought.")
+        raise NumericalError("The exact sum of this run does not settle epsilon.")
     lower = 0.0
     step = max((rest.upper - found.lower) / -slope * (1.0 + PRECISION), 0.0)
     for _ in range(MOST_STEPS):
@@ -324,7 +324,7 @@ def worst(laws: Sequence[LossLaw], *, epsilon: float | None = None, delta: float
 def _refuse_flat(law: LossLaw) -> None:
     """Raise where no line can serve, before anything is computed."""
     if law.ceiling is None and not law.smoothed:
-        raise NumericalError("The moment function is not known to fall along any line, which an exact sum needs.")
+        raise NumericalError("The exact sum of this run does not converge.")
 
 
 def _is_met(law: LossLaw, epsilon: float, delta: float, start: float) -> bool:

@@ -41,7 +41,7 @@ NEGLIGIBLE = 1e-6
 
 def _checked(value: float) -> float:
     if not math.isfinite(value):
-        raise NumericalError("The sum over the lattice is not a number.")
+        raise NumericalError("The exact sum of this run is not a number in doubles.")
     return value
 
 
@@ -169,7 +169,7 @@ def lattice_epsilon(parts: Sequence[Part], *, delta: float, known: float = 0.0, 
 def _consistent(lower: float, upper: float) -> Bracket:
     lower, upper = float(lower), float(upper)
     if not lower <= upper:
-        raise NumericalError("The bounds of the lattice contradict each other.")
+        raise NumericalError("The exact sum of this run contradicts itself in doubles.")
     return Bracket(lower, upper)
 
 
@@ -190,7 +190,7 @@ def _met(made: LatticeSum, delta: float, guess: float) -> float:
             break
         epsilon = following
     if high == math.inf:
-        raise NumericalError("No epsilon was proven near the one that was sought.")
+        raise NumericalError("The exact sum of this run does not settle epsilon.")
     return high
 
 

@@ -145,7 +145,7 @@ class Line:
             lost = lost + self._smoothing(epsilon, sums)
         lower = sums.delta - lost
         if not (lost_all | (lower <= upper)).all():  # also where one of them is not a number
-            raise NumericalError(f"The sum on the line Re z = {self.t:g} lost all precision.")
+            raise NumericalError("The exact sum of this run lost all its digits.")
         with np.errstate(over="ignore"):  # more than any delta is capped by one
             return Brackets(
                 np.where(lost_all, 0.0, np.maximum(below(scale * np.maximum(lower, 0.0)), 0.0)),

@@ -120,12 +120,14 @@ def line_near(law: LossLaw, saddle: Saddle, *, epsilon: float, log_delta: float)
     variance = 0.0
     if not enough.size:
         if not law.smoothed:
-            raise NumericalError("The moment function does not fall fast enough along the line for an exact sum.")
+            raise NumericalError("The exact sum of this run converges too slowly.")
         if not last * last > 2.0 * t * (t + 1.0):  # else the Gaussian grows along the line at first
-            raise NumericalError(f"{law.most_nodes} nodes do not reach beyond the real part {t:g} of the line.")
+            raise NumericalError(
+                f"The exact sum of this run needs more than the {law.most_nodes:,} terms that are allowed."
+            )
         variance = 2.0 * float(exponent[number]) / (last * last - t * (t + 1.0))
         if not variance <= LARGEST_VARIANCE:
-            raise NumericalError("The moment function does not fall fast enough along the line for an exact sum.")
+            raise NumericalError("The exact sum of this run converges too slowly.")
 
     count = int(stops[number]) + 1
     s: Array = step * np.arange(count, dtype=np.float64)
@@ -151,7 +153,7 @@ def _period(sides: Array, bound: Array, number: int) -> float:
     distance[number] = math.nan
     wanted = np.maximum(bound, 1.0) / distance
     if not (np.isfinite(wanted[:number]).any() and np.isfinite(wanted[number + 1 :]).any()):
-        raise NumericalError("No line was found for this run; its moment function is outside what doubles resolve.")
+        raise NumericalError("The loss of this run is outside what doubles resolve.")
     return max(float(np.nanmin(wanted[:number])), float(np.nanmin(wanted[number + 1 :])))
 
 
@@ -164,5 +166,5 @@ def _on_line(law: LossLaw, t: float, s: Array) -> NDArray[np.complex128]:
         values[start:end] = law.log_moment(z)
         start, end = end, 2 * end
     if np.isnan(values).any():
-        raise NumericalError(f"The moment function is not a number somewhere on the line Re z = {t:g}.")
+        raise NumericalError("A moment of this run is not a number in doubles.")
     return values

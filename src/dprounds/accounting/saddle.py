@@ -88,7 +88,7 @@ def _search(log_moment: LogMoment, start: float, move: Callable[[Saddle], float]
         t = following if low < following < high else math.sqrt(t * (high if step > 0 else low))
         if high <= low * (1.0 + SPACING**2):
             return here
-    raise NumericalError("No saddle point was found for this run; its moment function is outside what doubles resolve.")
+    raise NumericalError("The loss of this run is outside what doubles resolve.")
 
 
 def saddle_at_epsilon(log_moment: LogMoment, epsilon: float, *, start: float = 1.0) -> Saddle:

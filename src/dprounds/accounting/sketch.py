@@ -71,7 +71,7 @@ class Sketch:
             found = cells_of(EDGES)
             held = (found.p > 0) & (found.q > 0)
             if not held.any():
-                raise NumericalError("The loss of this run spans no window that a lattice could cover.")
+                raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
             with np.errstate(divide="ignore", invalid="ignore"):
                 losses = np.where(held, np.log(found.p) - np.log(found.q), 0.0)
             # the masses of the narrowest cells are differences that have lost their digits
@@ -92,7 +92,7 @@ class Sketch:
         for (p, losses), n, (_, high) in zip(self.atoms, self.rounds, ends, strict=True):
             held = int(np.searchsorted(losses, high, side="right"))
             if not held:
-                raise NumericalError("The loss of this run spans no window that a lattice could cover.")
+                raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
             found += n * _log_mean(p[:held], np.multiply.outer(t, losses[:held]))
         return found
 
@@ -139,7 +139,7 @@ class Sketch:
             following = min(max(t + step, 0.125 * t), 8.0 * t)
             # a step that hardly moves within its bracket would take forever where K bends
             t = following if low < following < high else math.sqrt(low) * math.sqrt(high)
-        raise NumericalError("No saddle point was found for this run; its loss is outside what doubles resolve.")
+        raise NumericalError("The loss of this run is outside what doubles resolve.")
 
     def plan(self, epsilon: float, log_delta: float) -> Plan:
         """The tilt whose period is the shortest, of those at which the summands are not much larger than delta."""

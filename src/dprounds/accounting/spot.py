@@ -80,7 +80,7 @@ class Spot:
         # near 0 the body of the law counts, which a step must resolve whatever the tail needs
         self.resolution = RESOLUTION * math.hypot(epsilon, sketch.deviation)
         if not (0 < max(self.length, self.widest) < math.inf and self.square > 0):
-            raise NumericalError("The loss of this run spans no window that a lattice could cover.")
+            raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
         self.few = self._few()
 
     def sum(self, law: MakeLaw, precision: float) -> LatticeSum:
@@ -111,7 +111,7 @@ class Spot:
         finest = min(math.sqrt(self.square * precision), self.resolution)
         step = short_binary_below(min(max(finest, widest / MOST_POINTS), widest / LEAST_POINTS))
         if step * step > self.square * precision * LEAST_PRECISION / PRECISION:
-            raise NumericalError("No lattice of affordable size resolves the loss of this run.")
+            raise NumericalError("The exact sum of this run needs more memory than is allowed.")
         return self._grid(step, fast_length(self.length / step + 8.0), 0)
 
     def _few(self) -> Grid | None:
@@ -142,5 +142,5 @@ class Spot:
             for part, (first, last) in zip(self.parts, grid.ends, strict=True)
         )
         if not all(np.isfinite(one.masses).all() and one.masses.any() for one in laws):
-            raise NumericalError("The masses of a round's loss are beyond the range of doubles.")
+            raise NumericalError("The probabilities of a round's losses are outside what doubles resolve.")
         return laws, tuple(part.rounds for part in self.parts)

@@ -35,6 +35,7 @@ __all__ = [
     "StepDelta",
     "StepEpsilon",
     "check_matplotlib",
+    "has_matplotlib",
     "number",
 ]
 
@@ -81,12 +82,23 @@ def _no_double(text: str, size: str) -> typer.BadParameter:
     return typer.BadParameter(f"{text[:60]!r} is too {size} for a double.")
 
 
+NO_PICTURES = "Pictures need Matplotlib. In a checkout of dprounds: pip install '.[plots]'"
+
+
+def has_matplotlib() -> bool:
+    """Whether anything can be drawn."""
+    try:
+        return find_spec("matplotlib") is not None
+    except ValueError:  # an import of it failed before
+        return False
+
+
 def check_matplotlib() -> None:
     """Raise if nothing can be drawn, before anything is computed."""
-    if find_spec("matplotlib") is None:
+    if not has_matplotlib():
         from dprounds.errors import UnsupportedError
 
-        raise UnsupportedError("Pictures need Matplotlib: pip install 'dprounds[plots]'.")
+        raise UnsupportedError(NO_PICTURES)
 
 
 def _picture(path: Path | None) -> Path | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dprounds.cli.options import check_matplotlib
+from dprounds.cli.options import NO_PICTURES, has_matplotlib
 
 if TYPE_CHECKING:  # the library and Matplotlib load when the command runs
     from matplotlib.figure import Figure
@@ -31,9 +31,10 @@ def paper(
 ) -> None:
     """Recompute the paper: its three figures, their data, its claims, and the exact curve that it lacks.
 
+    Without Matplotlib the data and the claims are written, and no figures.
+
     Example: dprounds paper --out figures/
     """
-    check_matplotlib()  # before a directory is made that would stay empty
     from rich.console import Console
 
     from dprounds import paper as recomputed
@@ -61,12 +62,15 @@ def paper(
             "figures-2-and-3-exact": lambda: plots.rounds_figures([figure_2, figure_3]),
         }
         written = [_write_rows(directory / f"{name}.csv", table) for name, table in rows.items()]
-        for name, draw in pictures.items():
+        drawn = has_matplotlib()
+        for name, draw in pictures.items() if drawn else ():
             figure = draw()
             written += [plots.save(figure, directory / f"{name}.{ending}") for ending in ENDINGS]
         advance()
     _print_claims(claims)
     console.print(f"\nWrote {', '.join(sorted(path.name for path in written))} to {directory}.", markup=False)
+    if not drawn:
+        console.print(f"No figures: {NO_PICTURES[0].lower()}{NO_PICTURES[1:]}", style="yellow", markup=False)
     agree = sum(claim.agrees for claim in claims)
     console.print(f"{agree} of the paper's {len(claims)} claims agree with what comes out here.", style="bold")
 

@@ -57,7 +57,7 @@ SPOKEN = (
     (re.compile(r"(No exact accounting) of .*: a part of it"), r"\1: a part of the run"),
     (re.compile(r"\b(The profile|The loss|The moment function) of .* is (outside|beyond)"), r"\1 of this run is \2"),
     (re.compile(r"\b(A sampled part) of .* has too little"), r"\1 of this run has too little"),
-    (re.compile(r"\b(carries the loss) of .*\."), r"\1 of this run."),
+    (re.compile(r"\b(known for so few rounds) of .*?\.(?= Use|$)"), r"\1 of this kind."),
     (re.compile(r"\b(rounds) of .* still meet"), r"\1 of this step still meet"),
     (re.compile(r"\bmethod='([a-z-]+)'"), r"--method \1"),
     (re.compile(r"\bepsilon=(?=[0-9])"), "ε = "),

@@ -34,7 +34,9 @@ def serve(
 
     missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
     if missing:
-        raise UnsupportedError(f"The page needs {' and '.join(missing)}: pip install 'dprounds[web]'.")
+        raise UnsupportedError(
+            f"The page needs {' and '.join(missing)}. In a checkout of dprounds: pip install '.[web]'"
+        )
     from dprounds.web.server import serve as serve_page
 
     serve_page(

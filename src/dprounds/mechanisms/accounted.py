@@ -83,9 +83,9 @@ class Accounted(Release):
         if by == "exact":
             try:
                 found = self._exact_delta(epsilon)
-            except NumericalError:
+            except NumericalError as trouble:
                 if method is not None:
-                    raise
+                    raise _with_advice(trouble) from trouble
             else:
                 return min(found.upper, self._delta_by_orders(epsilon, "optimal")) if self._near(found) else found.upper
             return min(self._delta_by_orders(epsilon, "optimal"), self._reach)
@@ -125,9 +125,9 @@ class Accounted(Release):
         if by == "exact":
             try:
                 found = self._exact_epsilon(delta)
-            except NumericalError:
+            except NumericalError as trouble:
                 if method is not None:
-                    raise
+                    raise _with_advice(trouble) from trouble
                 by = "optimal"
             else:
                 best = self._by_orders(delta, "optimal") if self._near(found) else None
@@ -167,9 +167,9 @@ class Accounted(Release):
             try:
                 with _within_doubles():
                     return self._exact_profile(flat, most_nodes)
-            except NumericalError:
+            except NumericalError as trouble:
                 if method is not None:
-                    raise
+                    raise _with_advice(trouble) from trouble
                 by = "optimal"
         return np.array([self._delta_by_orders(epsilon, by) for epsilon in flat.tolist()])
 
@@ -346,6 +346,11 @@ class Accounted(Release):
     def _near(self, found: Bracket) -> bool:
         """Whether the best order may prove more than the bracket: if that is wide, or close under a largest loss."""
         return _is_wide(found) or self.max_loss() < np.inf
+
+
+def _with_advice(trouble: NumericalError) -> NumericalError:
+    """The same trouble for someone who asked for the exact method by name, with what to ask for instead."""
+    return NumericalError(f"{trouble} Use method='optimal'.")
 
 
 def _is_wide(bracket: Bracket) -> bool:

@@ -220,7 +220,7 @@ class Release(ABC):
 
     def _lattice_parts(self, direction: str) -> list[Part]:
         """Every mechanism by its cells, with its rounds; only where `_has_cells`."""
-        raise NumericalError(f"No lattice carries the loss of {show(self)}.")
+        raise NumericalError(f"No exact sum is known for so few rounds of {show(self)}.")
 
     @property
     def _lacks_noise(self) -> bool:
@@ -321,7 +321,7 @@ class Mechanism(Release):
 
     def _cells(self, edges: Array, direction: str) -> Cells:
         """Masses under P and Q of the intervals between increasing edges of the loss; only where `_has_cells`."""
-        raise NumericalError(f"No lattice carries the loss of {show(self)}.")
+        raise NumericalError(f"No exact sum is known for so few rounds of {show(self)}.")
 
     def _lattice_parts(self, direction: str) -> list[Part]:
         return [Part(lambda edges: self._cells(edges, direction), 1)]

@@ -98,7 +98,7 @@ def canvases(columns: int) -> tuple[Figure, list[Axes]]:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  (Matplotlib is an extra, loaded on use)
     except ImportError:
-        raise UnsupportedError("Pictures need Matplotlib: pip install dprounds[plots]") from None
+        raise UnsupportedError("Pictures need Matplotlib. In a checkout of dprounds: pip install '.[plots]'") from None
 
     figure = Figure(figsize=(7.0 * columns, 4.6), layout="constrained", dpi=150)
     axes = list(figure.subplots(1, columns, squeeze=False).flat)

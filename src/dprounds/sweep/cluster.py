@@ -172,5 +172,5 @@ def _distributed() -> Any:  # noqa: ANN401  (a module that may not be installed)
         return import_module("distributed")
     except ImportError:
         raise UnsupportedError(
-            "A cluster needs Dask: pip install 'dprounds[dask]', or leave out --scheduler."
+            "A cluster needs Dask. In a checkout of dprounds: pip install '.[dask]'; or leave out --scheduler."
         ) from None

@@ -106,7 +106,8 @@ def _parquet() -> tuple[Any, Any]:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
         raise UnsupportedError(
-            "Parquet needs PyArrow: pip install 'dprounds[parquet]', or choose a file that ends in .csv."
+            "Parquet needs PyArrow. In a checkout of dprounds: pip install '.[parquet]'; or choose a file that ends "
+            "in .csv."
         ) from None
 
 
