@@ -367,6 +367,12 @@ def test_what_has_no_curve_is_drawn_as_bars(run: Run) -> None:
     assert ax.get_xlabel() == "ε (nats)"
 
 
+def test_the_title_and_the_axis_of_a_conversion_say_one_epsilon() -> None:
+    (ax,) = pictures.conversion(questions.convert(order=8.0, rdp=0.5, delta=1e-5)).axes
+    assert "is (1.7098, 1e-05)-DP" in ax.get_title()
+    assert ax.get_xlabel() == "δ at ε = 1.7098 (failure mass)"
+
+
 def test_the_title_of_bars_says_what_was_asked() -> None:
     setting = replace(DP_SGD, noise_multiplier=None, epochs=60.0)
     (ax,) = pictures.by_method(questions.noise(setting, epsilon=3.0, delta=1e-5, method="balle")).axes

@@ -210,3 +210,17 @@ def test_a_column_has_one_notation(dprounds: Command) -> None:
     assert len({"e" in text for text in shown}) == 1
     _, out, _ = dprounds("rounds --epsilon 0.01 --delta 1e-9 --noise-multiplier 10 --sampling-rate 1e-6")
     assert "e+" not in out.split("You may")[0]
+
+
+@pytest.mark.parametrize("method", ["", " --method exact"])
+def test_what_has_no_exact_sum_is_told_what_to_ask_for(dprounds: Command, method: str) -> None:
+    line = f"epsilon --delta 1e-5 --noise-multiplier 0.01 --sampling-rate 0.01 --rounds 3{method}"
+    code, out, err = dprounds(line)
+    said = unwrapped(out + err)
+    for insider in ("lattice", "window", "moment function", "was sought", "Re z"):
+        assert insider not in said
+    if method:
+        assert (code, err.endswith(" Use --method optimal.\n")) == (1, True)
+    else:
+        assert code == 0
+        assert "exact: The exact sum of this run " in said

@@ -51,6 +51,9 @@ def test_toml_and_json_describe_the_same_run(tmp_path: Path) -> None:
         ("date.toml", b"[[part]]\nnoise_multiplier = 1979-05-27\nrounds = 1", "part 1: noise_multiplier must be"),
         ("deep.toml", b"a = " + b"[" * 100_000, "not TOML"),
         ("digits.toml", b"[[part]]\nrounds = " + b"9" * 5000, "not TOML"),
+        ("small.toml", b"[[part]]\nnoise_multiplier = 1e-400\nrounds = 1", "1e-400 is too small for a double"),
+        ("huge.toml", b"[[part]]\nnoise_multiplier = 1e400\nrounds = 1", "1e400 is too large for a double"),
+        ("inf.toml", b"[[part]]\nnoise_multiplier = inf\nrounds = 1", "part 1: noise_multiplier must be in"),
         ("rounds.toml", b"[[part]]\nnoise_multiplier = 1", "part 1: rounds are missing"),
         (
             "batch.toml",

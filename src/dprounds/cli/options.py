@@ -70,7 +70,7 @@ def _plain(text: str) -> float:
         return int(text)
     value = float(text)
     mantissa = digits.lower().partition("e")[0]
-    if value == 0 and mantissa.strip("0._"):
+    if value == 0 and mantissa.strip("._0"):
         raise _no_double(text, "small")
     if value in (float("inf"), float("-inf")) and mantissa[:1].isdecimal():
         raise _no_double(text, "large")

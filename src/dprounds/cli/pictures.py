@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,8 @@ def conversion(found: Answers) -> Figure:
     )
     shown = {name: plain(value) for name, value in best.items()}
     shown[found.quantity.name] = found.quantity.text(best[found.quantity.name])
+    if found.quantity.name == "epsilon":  # the answer by one number, in the title as on the axis
+        picture = replace(picture, first=f"δ at ε = {shown['epsilon']} (failure mass)")
     title = (
         f"({shown['order']}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP by {found.best.method}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -12,7 +13,7 @@ from dprounds.errors import ParameterError
 from dprounds.mechanisms import Run
 from dprounds.questions.setting import Setting
 
-__all__ = ["run_from_file", "run_from_toml", "text_of"]
+__all__ = ["double", "run_from_file", "run_from_toml", "text_of"]
 
 # A file that a person wrote is a few kilobytes; what is larger is something else.
 MOST_BYTES = 4 * 1024 * 1024
@@ -31,6 +32,15 @@ def text_of(path: Path) -> str:
         raise ParameterError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise ParameterError(f"{path} cannot be read: it is not a text.") from None
+
+
+def double(text: str) -> float:
+    """The double nearest to a decimal, if there is one that is neither zero nor infinite in its stead."""
+    value = float(text)
+    mantissa = text.lower().partition("e")[0]
+    if (value == 0 and mantissa.strip("+-_.0")) or (math.isinf(value) and "inf" not in text):
+        raise ValueError(f"{text[:60]} is too {'large' if value else 'small'} for a double")
+    return value
 
 
 def run_from_file(path: Path) -> Run:
@@ -64,7 +74,7 @@ def run_from_toml(text: str) -> Run:
     PoissonSampled(Gaussian(1.1), sampling_rate=0.004266666666666667) * 14100 + Laplace(10.0) * 1
     """
     try:
-        content = tomllib.loads(text)
+        content = tomllib.loads(text, parse_float=double)
     except (ValueError, RecursionError) as error:  # an integer of too many digits is a plain ValueError
         raise ParameterError(f"It is not TOML: {error}.".replace("\n", " ")) from None
     parts = content.pop("part", None)

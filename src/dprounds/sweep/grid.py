@@ -17,7 +17,7 @@ from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.questions import QuestionError, Setting
-from dprounds.questions.files import text_of
+from dprounds.questions.files import double, text_of
 from dprounds.questions.setting import NOISY_MECHANISMS
 from dprounds.sweep.axis import MOST_ROWS, Axis, Cell, Listed, axis_from
 
@@ -161,7 +161,7 @@ def grid_from_toml(text: str) -> Grid:
     {'noise_multiplier': 0.8, 'sampling_rate': 0.01, 'rounds': 1000, 'delta': 1e-05}
     """
     try:
-        content = tomllib.loads(text)
+        content = tomllib.loads(text, parse_float=double)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a plain ValueError
         raise ParameterError(f"It is not TOML: {' '.join(str(error).split())[:200]}.") from None
     unknown = sorted(set(content) - {"question", "methods", "grid"})
