@@ -308,7 +308,7 @@ def test_bad_answers_are_refused() -> None:
 def test_without_matplotlib_pictures_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     curve = curves.epsilon_over_rounds(Gaussian(20.0), delta=1e-5, last=10, points=2)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(UnsupportedError, match=r"pip install dprounds\[plots\]"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[plots\]'"):
         plots.epsilon_over_rounds(curve)
 
 

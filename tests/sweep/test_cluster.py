@@ -165,5 +165,5 @@ def test_a_cluster_without_its_extra_is_refused(tmp_path: Path, monkeypatch: pyt
         raise ImportError(name)
 
     monkeypatch.setattr(cluster, "import_module", not_installed)
-    with pytest.raises(UnsupportedError, match=r"pip install 'dprounds\[dask\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[dask\]'"):
         run_sweep(quick(), tmp_path / "out.csv", scheduler="tcp://127.0.0.1:1")

@@ -291,7 +291,7 @@ def test_parquet_without_its_extra_is_refused_before_anything_is_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dprounds.sweep.table.import_module", _not_installed)
-    with pytest.raises(UnsupportedError, match=r"pip install 'dprounds\[parquet\]'"):
+    with pytest.raises(UnsupportedError, match=r"pip install '\.\[parquet\]'"):
         run_sweep(quick(), tmp_path / "out.parquet", workers=1)
     assert list(tmp_path.iterdir()) == []
 

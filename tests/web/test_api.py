@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dprounds import curves, questions
 from dprounds.questions import Setting
 from dprounds.web.app import LARGEST_BODY, create_app
-from dprounds.web.asked import QUESTIONS
+from dprounds.web.asked import QUESTIONS, answer
 from dprounds.web.guard import HEADERS, Guard
 from tests.web.conftest import Served, start
 
@@ -143,6 +143,22 @@ def test_the_trade_off_is_that_of_the_library_and_says_what_one_percent_finds(cl
     assert 0 <= said - 100 * expected.true_positive_rate_at_one_percent < 0.1  # rounded up, or it would be untrue
 
 
+def test_delta_zero_is_answered_and_every_answer_says_what_it_holds_for() -> None:
+    pure: dict[str, Any] = {"mechanism": "laplace", "noise_multiplier": 2, "delta": 0}
+    found = answer("epsilon", pure | {"rounds": 3})
+    assert {row["epsilon"] for row in found["answers"]} == {1.5}
+    assert (found["relation"], found["sampling"]) == (None, None)
+    assert answer("curve", pure | {"last": 4, "points": 3, "method": "exact"})["answers"][-1]["epsilon"] == 2.0
+    sampled = {"noise_multiplier": 1.1, "sampling_rate": 0.01, "rounds": 9}
+    asked: list[tuple[str, dict[str, float]]] = [("profile", {}), ("trade-off", {}), ("curve", {"delta": 1e-5})]
+    for question, words in asked:
+        said = answer(question, sampled | {"points": 3} | words)
+        assert (said["relation"], said["sampling"], said["remarks"]) == ("add-remove", "poisson", [])
+        assert "Poisson sampling" in said["holds_for"]
+    found = answer("curve", {"noise_multiplier": 1.1, "batch_size": 2, "dataset_size": 10, "last": 3, "delta": 0.1})
+    assert "is not below 1/10" in found["remarks"][0]
+
+
 # What is refused, and in which words.
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a rate that is a batch size": (
@@ -151,7 +167,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         "sampling_rate must be in [0, 1], got 256. It is a probability, not a batch size: "
         "pass batch_size / dataset_size.",
     ),
-    "delta zero": ("rounds", {"noise_multiplier": 1, "epsilon": 1, "delta": 0}, "delta must be in (0, 1), got 0."),
+    "delta one": ("rounds", {"noise_multiplier": 1, "epsilon": 1, "delta": 1}, "delta must be in [0, 1), got 1."),
     "delta missing": (
         "rounds",
         {"noise_multiplier": 1, "epsilon": 1},
