@@ -124,10 +124,20 @@ def test_nothing_is_affordable_after_the_budget_is_spent() -> None:
     assert list(while_affordable("abc", accountant, STEP, **BUDGET)) == []
 
 
-@pytest.mark.parametrize("bad", [{"epsilon": float("nan")}, {"epsilon": -1.0}, {"delta": 0.0}, {"delta": float("nan")}])
+@pytest.mark.parametrize(
+    "bad", [{"epsilon": float("nan")}, {"epsilon": -1.0}, {"delta": -1e-9}, {"delta": float("nan")}]
+)
 def test_bad_budgets_are_refused_at_the_call(bad: dict[str, float]) -> None:
     with pytest.raises(ParameterError):
         while_affordable("abc", Accountant(), STEP, **{**BUDGET, **bad})
+
+
+def test_a_budget_of_delta_zero_is_kept_too() -> None:
+    accountant, pure = Accountant(), Laplace(2.0)
+    for _ in while_affordable(range(100), accountant, pure, epsilon=5.0, delta=0.0):
+        accountant.record(pure)
+    assert accountant.run == pure * 10
+    assert list(while_affordable("abc", Accountant(), STEP, epsilon=5.0, delta=0.0)) == []  # no Gaussian is pure
 
 
 def test_a_step_that_releases_nothing_is_refused_at_the_call() -> None:

@@ -52,7 +52,7 @@ def while_affordable(
     epsilon
         Budget in nats, in [0, inf).
     delta
-        Failure mass, in (0, 1).
+        Failure mass, in [0, 1).
     method
         The bound to plan by; by default exact where every part has a moment function.
 
