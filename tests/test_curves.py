@@ -29,6 +29,7 @@ from dprounds import (
 from dprounds.accounting import loss_law
 from dprounds.conversions import rdp_from_dp
 from dprounds.curves import attack, on_lines, spacing
+from dprounds.curves import profile as profile_curve
 from dprounds.divergences import squared_hellinger, total_variation
 from dprounds.mechanisms import Release
 from dprounds.mechanisms.accounted import RUN_METHODS
@@ -412,3 +413,37 @@ def test_no_protection_is_drawn_where_there_is_none(run: Run) -> None:
     curve = curves.trade_off_curve(run, false_positive_rates=[0.01, 0.5])
     assert curve.false_negative_rate.max() < 1e-6
     assert curve.advantage > 1 - 1e-6
+
+
+def test_runs_too_short_to_be_seen_do_not_answer_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    answer = on_lines._own_epsilon
+
+    def counted(run: Run, delta: float) -> float:
+        asked.append(run.rounds)
+        return answer(run, delta)
+
+    monkeypatch.setattr(on_lines, "_own_epsilon", counted)
+    curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=30_000, own=6, shortest=600)
+    assert not asked
+    exact = curve.epsilon["exact"]
+    assert (exact[curve.rounds >= 600] < math.inf).all()
+    curves.epsilon_over_rounds(SGD, delta=1e-5, last=1000, own=6, shortest=20)
+    assert asked
+    assert min(asked) >= 20
+
+
+def test_the_best_order_is_not_asked_for_an_attackers_curve_that_is_tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It proves no less there, and takes three times as long."""
+    before = curves.trade_off_curve(SGD * 20_000)
+    orders = curves.privacy_profile(SGD * 20_000, epsilons=[0.0, 1.0, 3.0], methods=["optimal", "exact"]).delta
+    assert (orders["exact"] <= orders["optimal"]).all()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("the best order was asked")
+
+    monkeypatch.setattr(profile_curve, "_by_orders", refuse)
+    after = curves.trade_off_curve(SGD * 20_000)
+    assert (after.false_negative_rate == before.false_negative_rate).all()
+    with pytest.raises(AssertionError):  # where there is no moment function nothing else answers
+        curves.trade_off_curve(ZCDP(0.001) * 10)

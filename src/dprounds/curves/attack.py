@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
 from dprounds.accounting.trade_off import false_negative_rates
-from dprounds.curves.profile import last_epsilon, privacy_profile
+from dprounds.curves.profile import last_epsilon, least_deltas
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
@@ -93,8 +93,7 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
             raise ParameterError("false_positive_rates must hold one rate or more, got none.")
     # squares, because the profile bends most at small epsilons
     at = last_epsilon(whole, LAST_DELTA) * np.linspace(0.0, 1.0, PROFILE_POINTS) ** 2
-    found = privacy_profile(whole, epsilons=at, methods=("optimal", "exact")).delta
-    delta = np.minimum(found["exact"], found["optimal"]) if "exact" in found else found["optimal"]
+    delta = least_deltas(whole, at)
     missed = false_negative_rates(lambda epsilon: _between(epsilon, at, delta), np.append(rates, FEW_FALSE_ALARMS))
     return TradeOffCurve(
         run=whole,

@@ -54,11 +54,18 @@ FAR = 3
 
 
 def exact_epsilons(
-    step: Release, rounds: Sequence[int], *, delta: float, own: int = 0, always: Collection[int] = ()
+    step: Release,
+    rounds: Sequence[int],
+    *,
+    delta: float,
+    own: int = 0,
+    always: Collection[int] = (),
+    shortest: int = 1,
 ) -> Array:
     """Exact epsilon at `delta` for each of increasing numbers of rounds; inf where none is proven, or was asked for.
 
-    Where no line can be made, about `own` of the runs are asked by themselves, and those of `always`.
+    Where no line can be made, about `own` of the runs of `shortest` rounds or more are asked by themselves, and
+    those of `always`.
 
     Guarantee
     ---------
@@ -86,7 +93,7 @@ def exact_epsilons(
         for i in waiting:
             found[i] = served.get(rounds[i], math.inf)
         waiting = [i for i in waiting if rounds[i] not in served]
-    chosen = {*always, *some_rounds([rounds[i] for i in waiting], most)}
+    chosen = {*always, *some_rounds([rounds[i] for i in waiting if rounds[i] >= shortest], most)}
     for i in (i for i in waiting if rounds[i] in chosen):
         with suppress(NumericalError):
             found[i] = _own_epsilon(step * rounds[i], delta)
@@ -100,21 +107,22 @@ def _own_epsilon(run: Run, delta: float) -> float:
     return run._exact_epsilon(delta).upper
 
 
-def exact_deltas(run: Run, epsilons: Array) -> Array:
-    """Exact delta at each of increasing epsilons; inf where none is proven. Errs upward.
+def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
+    """Exact delta at each of increasing epsilons, and whether each is known to be within `WIDEST` of the truth.
 
-    By less than `WIDEST`, or as far as the run itself does.
+    Errs upward. A delta that may be further above is as far above as that of the run itself, or inf where none is
+    proven; a best order may then prove less.
     """
     if run._responses() is not None:  # few randomized responses have a short sum of their own
-        return np.asarray(run.profile(epsilons, method="exact"))
+        return np.asarray(run.profile(epsilons, method="exact")), True
     try:
         deltas, is_wide = _deltas_on_lines(run, epsilons)
     except NumericalError:
-        return _own_deltas(run, epsilons)
+        return _own_deltas(run, epsilons), False
     if is_wide.any() and run._is_carried:  # atoms, of which a lattice may tell more
         with suppress(NumericalError):
             deltas[is_wide] = np.minimum(deltas[is_wide], run._lattice_profile(epsilons[is_wide]))
-    return deltas
+    return deltas, not is_wide.any()
 
 
 def _deltas_on_lines(run: Run, epsilons: Array) -> tuple[Array, NDArray[np.bool_]]:

@@ -22,7 +22,7 @@ from dprounds.mechanisms.composition import Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 
-__all__ = ["ProfileCurve", "last_epsilon", "privacy_profile"]
+__all__ = ["ProfileCurve", "last_epsilon", "least_deltas", "privacy_profile"]
 
 Array = NDArray[np.float64]
 
@@ -123,7 +123,7 @@ def privacy_profile(
     by_orders = _by_orders(whole, at, (*methods, "optimal") if is_exact else methods)
     delta = {method: by_orders[method] for method in methods if method in by_orders}
     if is_exact:
-        exact = np.append(exact_deltas(whole, near), far_deltas(whole, at[near.size :]))
+        exact = np.append(exact_deltas(whole, near)[0], far_deltas(whole, at[near.size :]))
         for i in np.flatnonzero(np.isin(at, always) & (exact == math.inf)).tolist():
             with suppress(NumericalError):
                 exact[i] = whole.delta(epsilon=float(at[i]), method="exact")
@@ -139,6 +139,16 @@ def last_epsilon(run: Run, delta: float) -> float:
     found = (run.epsilon(delta=at) for at in (delta, *(larger for larger in LARGER_DELTAS if larger > delta)))
     last = next((epsilon for epsilon in found if epsilon < math.inf), SOME_EPSILON)
     return last if last > 0 else 1.0
+
+
+def least_deltas(run: Run, at: Array) -> Array:
+    """The least delta that is proven at each of increasing epsilons; errs upward, as `privacy_profile` does.
+
+    The best order is asked only where the exact delta may be further above the truth than a picture shows. It takes
+    three times as long as an exact delta that is not.
+    """
+    exact, is_tight = exact_deltas(run, at) if run.has_moment_function else (np.full_like(at, math.inf), False)
+    return exact if is_tight else np.asarray(np.minimum(exact, _by_orders(run, at, ("optimal",))["optimal"]))
 
 
 def _by_orders(run: Run, at: Array, methods: Sequence[str]) -> dict[str, Array]:

@@ -74,6 +74,7 @@ def epsilon_over_rounds(
     methods: Sequence[str] = RUN_METHODS,
     including: Sequence[int] = (),
     own: int | None = None,
+    shortest: int = 1,
 ) -> RoundsCurve:
     """Epsilon after 1 to `last` rounds of `step`, by each of `methods` that applies.
 
@@ -100,6 +101,8 @@ def epsilon_over_rounds(
     own
         The exact epsilons of runs too short to share their work take a tenth of a second each: at how many of the
         points, beside those of `including`. By default at a sixth of them, or none if there are fewer than 48.
+    shortest
+        Shorter runs than this are not among those: at the left edge of a picture nobody sees them.
 
     Examples
     --------
@@ -119,6 +122,7 @@ def epsilon_over_rounds(
     if always and not max(always) <= last:
         raise ParameterError(f"including must be integers in [1, last], got {_validate.show(max(always))}.")
     most = (points // OWN if points >= STILL else 0) if own is None else _validate.count("own", own)
+    shortest = _validate.count("shortest", shortest, least=1)
     rounds = np.union1d(rounds_to_draw(last, points), np.array(sorted(always), dtype=np.int64))
     counts = [int(n) for n in rounds]
     is_exact = "exact" in methods and step.has_moment_function
@@ -129,7 +133,7 @@ def epsilon_over_rounds(
     by_orders = _by_orders(step, counts, delta, (*methods, "optimal") if is_exact else methods)
     epsilon = {method: by_orders[method] for method in methods if method in by_orders}
     if is_exact:
-        exact = exact_epsilons(step, counts, delta=delta, own=most, always=always)
+        exact = exact_epsilons(step, counts, delta=delta, own=most, always=always, shortest=shortest)
         # as in a run, a best order that proves less is as exact
         exact = np.where(exact < math.inf, np.minimum(exact, by_orders["optimal"]), exact)
         if (exact < math.inf).any():

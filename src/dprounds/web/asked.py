@@ -47,6 +47,10 @@ MOST_POINTS = 400
 MOST_ENTRIES = 256
 # As many as the curves of a page have by default.
 POINTS = {"curve": 60, "profile": 81, "trade-off": 61}
+# A run too short to share its work with others takes a thirtieth of a second: a curve may ask for so many of them, and
+# for none in the part of its axis that is a few pixels wide.
+OWN = 6
+UNSEEN = 0.02
 
 
 def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
@@ -105,7 +109,9 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     last = values.get("last")
     if last is None:
         last = max(setting.total_rounds(), 1)
-    curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, **_drawn("curve", values))
+    last = _validate.count("last", last, least=1)
+    shares = {"own": OWN, "shortest": max(math.ceil(last * UNSEEN), 1)}
+    curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, **shares, **_drawn("curve", values))
     inputs = {**setting.given(), "delta": delta, "last": last}
     sentence = f"ε over 1 to {plain(int(curve.rounds[-1]))} rounds at δ = {curve.delta:g}, by {_listed(curve.epsilon)}."
     return _rows("curve", inputs, curve.to_rows(), sentence, setting.step() * 1)
