@@ -115,7 +115,7 @@ def test_answers_are_the_librarys_to_the_last_digit(client: httpx.Client, case: 
 
 def test_the_curve_is_that_of_the_library(client: httpx.Client) -> None:
     found = client.get("/api/curve", params=SGD | {"delta": 1e-5, "last": 1000, "points": 7}).json()
-    expected = curves.epsilon_over_rounds(Setting(**SGD).step(), delta=1e-5, last=1000, points=7)
+    expected = curves.epsilon_over_rounds(Setting(**SGD).step(), delta=1e-5, last=1000, points=7, own=6, shortest=20)
     assert found["answers"] == expected.to_rows()
     assert found["inputs"] == SGD | {"mechanism": "gaussian", "delta": 1e-5, "last": 1000}
 

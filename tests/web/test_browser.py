@@ -110,6 +110,21 @@ def settle(page: Page) -> None:
     playwright.expect(page.locator("#sentence")).to_contain_text("Balle", timeout=PATIENCE)
 
 
+def whole(page: Page) -> None:
+    """Wait until all of the answer is there."""
+    wait_until(page, "document.querySelectorAll('[aria-busy=true]').length === 0")
+
+
+def dimmed(page: Page) -> dict[str, bool]:
+    """What is shown as not belonging to the answer."""
+    seen: dict[str, bool] = page.evaluate(
+        """Object.fromEntries(Object.entries({ headline: "#headline", sentence: "#sentence", table: "#table",
+             curve: "#rounds-chart > g", attack: "#attack-figure" }).map(([name, place]) =>
+               [name, Number(getComputedStyle(document.querySelector(place)).opacity) < 0.6]))"""
+    )
+    return seen
+
+
 def test_it_loads_with_the_librarys_answer_a_table_and_both_charts(open_page: Open) -> None:
     page = open_page()
     found = questions.rounds(Setting(noise_multiplier=1.1, **SGD), epsilon=3.0, delta=1e-5)
@@ -168,13 +183,14 @@ def test_a_bad_value_shows_the_librarys_sentence_beside_its_field_and_dims_the_l
         playwright.expect(page.locator("#refusal")).to_have_text(sentence)
         playwright.expect(page.locator("#delta-wrong")).to_have_text(sentence)
         assert page.locator("#delta").get_attribute("aria-invalid") == "true"
-        assert page.evaluate("getComputedStyle(document.getElementById('charts')).opacity") < "0.6"
+        assert all(dimmed(page).values())
         assert page.locator("#rounds-chart .curve").count() == 5  # the last good one stays
     page.locator("#delta").fill("1e-6")
     expect_sentence(page, rounds_as_shown(page).sentence)
     assert page.locator("#refusal").is_hidden()
     assert page.locator("#delta-wrong").is_hidden()
-    assert page.evaluate("getComputedStyle(document.getElementById('charts')).opacity") == "1"
+    whole(page)
+    assert not any(dimmed(page).values())
 
 
 def drag_line(page: Page, by: float, move: Callable[[str, float, float], None]) -> None:
@@ -244,6 +260,7 @@ QUESTIONS = {
     ),
     "epsilon": "?question=epsilon&delta=1e-5&noise_multiplier=1.1&batch_size=256&dataset_size=60000&epochs=60",
     "epsilon at a rate": "?question=epsilon&delta=1e-5&noise_multiplier=0.9&sampling_rate=0.01&rounds=1000",
+    "delta": "?question=delta&epsilon=2&noise_multiplier=1.1&batch_size=256&dataset_size=60000&epochs=60",
     "noise": "?question=noise&epsilon=3&delta=1e-5&batch_size=256&dataset_size=60000&epochs=20",
     "rate": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&rounds=2000",
     "rate by epochs": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&epochs=20",
@@ -297,7 +314,7 @@ def test_a_link_shows_its_question_and_what_is_copied_from_there_gives_the_same_
 def test_every_move_is_in_the_address_and_the_address_brings_it_back(open_page: Open) -> None:
     page = open_page()
     settle(page)
-    page.get_by_role("radio", name="What does it cost?").dispatch_event("click")
+    page.get_by_role("radio", name="What ε does it cost?").dispatch_event("click")
     page.locator("#sampling").select_option("rate")
     page.locator("#sampling_rate").fill("0.02")
     page.locator("#length").select_option("rounds")
@@ -399,7 +416,7 @@ def test_no_method_is_told_by_its_colour_alone(open_page: Open) -> None:
     page.wait_for_selector("#rounds-chart .curve.exact")
     styles = page.evaluate(
         """[...document.querySelectorAll("#rounds-chart .curve")]
-             .map((line) => getComputedStyle(line).strokeDasharray)"""
+             .map((line) => getComputedStyle(line).strokeDasharray + getComputedStyle(line).strokeWidth)"""
     )
     assert len(set(styles)) == len(styles) == 5
 
@@ -409,7 +426,7 @@ def test_a_narrow_screen_scrolls_in_one_direction_only(open_page: Open, width: i
     page = open_page()
     page.set_viewport_size({"width": width, "height": 740})
     settle(page)
-    for question in ("How many rounds?", "What does it cost?", "How much noise?", "What sampling rate?"):
+    for question in ("How many rounds?", "What ε does it cost?", "What δ?", "How much noise?", "What rate?"):
         page.get_by_role("radio", name=question).dispatch_event("click")
         page.locator("#copy-python").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width

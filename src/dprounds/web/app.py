@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import html
 import logging
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -11,16 +12,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
+from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp
 
+import dprounds
 from dprounds.errors import ParameterError
+from dprounds.plots.style import LAYERS, METHOD_STYLES, LineStyle
+from dprounds.questions.wording import ASSUMPTIONS, METHODS_IN_WORDS
 from dprounds.web.asked import QUESTIONS
 from dprounds.web.description import operation, responses
-from dprounds.web.guard import Guard
+from dprounds.web.guard import POLICY_OF_DOCUMENTATION, Guard
 from dprounds.web.pool import BusyError, CrashedError, GoneError, Pool, TooLongError
 from dprounds.web.reading import given_in_body, given_in_query
 from dprounds.web.worker import encoded
@@ -39,6 +44,8 @@ MOST_WAITING = 64
 PLANS = ("rounds", "epsilon", "delta", "noise", "rate", "convert")
 # Scripts are served with their own type whatever the machine's tables say: browsers do not run modules of another.
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+# Where ``make docs`` puts the documentation in a checkout.
+BUILT_DOCUMENTATION = Path(dprounds.__file__).parents[2] / "docs" / "_build" / "html"
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,23 @@ class _File:
     content: bytes
     type: str
     tag: str
+    policy: str | None = None
+
+    @classmethod
+    def of(cls, name: str, content: bytes, *, policy: str | None = None) -> _File:
+        """The file of this name and content."""
+        suffix = f".{name.rpartition('.')[2]}"
+        kind = TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
+        return cls(content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"', policy)
 
 
 def create_app(
-    *, workers: int = 3, seconds: float = 10.0, waiting: int = MOST_WAITING, hosts: Iterable[str] = ()
+    *,
+    workers: int = 3,
+    seconds: float = 10.0,
+    waiting: int = MOST_WAITING,
+    hosts: Iterable[str] = (),
+    documentation: Path = BUILT_DOCUMENTATION,
 ) -> ASGIApp:
     """The application, to be served by an ASGI server.
 
@@ -64,7 +84,9 @@ def create_app(
     waiting
         How many questions may wait for a worker; more are refused.
     hosts
-        Names that the server goes by, beside localhost and its numbers.
+        Names that the server goes by, in addition to localhost and its numbers.
+    documentation
+        A folder of HTML to serve at ``/docs/``, if there is one.
     """
     pool = Pool(workers=workers, seconds=seconds, waiting=waiting, cache_bytes=CACHE_BYTES)
 
@@ -96,9 +118,10 @@ def create_app(
                 responses=responses(question),
                 response_class=Response,
             )
-    page = _page()
-    for path in page:
-        app.add_api_route(path, _static(page[path]), methods=["GET", "HEAD"], include_in_schema=False)
+    documents = _documents(documentation)
+    page = _page(has_documentation="/docs/index.html" in documents)
+    for path, file in (page | documents).items():
+        app.add_api_route(path, _static(file), methods=["GET", "HEAD"], include_in_schema=False)
     return Guard(app, hosts=hosts)
 
 
@@ -181,21 +204,67 @@ async def _unforeseen(_: Request, error: Exception) -> Response:
     return Response(encoded({"error": UNFORESEEN}), 500, media_type="application/json")
 
 
-def _page() -> dict[str, _File]:
+def _page(*, has_documentation: bool) -> dict[str, _File]:
     """The files of the page by their address, read once: no path of a request ever reaches the disk."""
     found = {}
     for file in files("dprounds.web").joinpath("static").iterdir():
         content = file.read_bytes()
-        suffix = f".{file.name.rpartition('.')[2]}"
-        kind = TYPES.get(suffix) or mimetypes.types_map.get(suffix, "application/octet-stream")
-        found[f"/static/{file.name}"] = _File(content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
+        if file.name == "index.html":
+            content = _filled(content.decode(), has_documentation=has_documentation).encode()
+        found[f"/static/{file.name}"] = _File.of(file.name, content)
+    found["/static/methods.css"] = _File.of("methods.css", _looks().encode())
     found["/"] = found.pop("/static/index.html")
+    return found
+
+
+def _filled(page: str, *, has_documentation: bool) -> str:
+    """The page with the library's own words in it, which are those of the command line too."""
+    methods = "".join(
+        f'<div data-method="{method}" data-layer="{LAYERS.index(method)}">'
+        f"<dt>{method}</dt><dd>{html.escape(words)}</dd></div>"
+        for method, words in METHODS_IN_WORDS.items()
+    )
+    link = '<a href="/docs/index.html">Documentation</a>'
+    parts = {
+        "documentation": link if has_documentation else "",
+        "assumptions": html.escape(ASSUMPTIONS),
+        "methods": methods,
+        "more": f"{link}: tutorial, theory with proofs, pitfalls."
+        if has_documentation
+        else "More: the folder <code>docs</code> of the source. After <code>make docs</code> this page links to it.",
+    }
+    for name, part in parts.items():
+        page = page.replace(f"<!-- {name} -->", part)
+    return page
+
+
+def _looks() -> str:
+    """The look of each method's line, as pictures have it everywhere."""
+
+    def look(style: LineStyle) -> str:
+        # Matplotlib counts dashes in widths of the line
+        dashes = "none" if isinstance(style.dashes, str) else " ".join(f"{x * style.width:g}" for x in style.dashes[1])
+        return f"stroke:{style.color};stroke-width:{style.width:g};stroke-dasharray:{dashes}"
+
+    lines = [f".curve.{method}{{{look(style)}}}\n" for method, style in METHOD_STYLES.items()]
+    return "".join([*lines, f".reach{{fill:{METHOD_STYLES['exact'].color}}}\n"])
+
+
+def _documents(folder: Path) -> dict[str, _File]:
+    """The files of the documentation by their address, if it was built; read once, as those of the page."""
+    found = {}
+    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        name = file.relative_to(folder).as_posix()
+        if file.is_file() and not any(part.startswith(".") for part in name.split("/")):
+            found[f"/docs/{name}"] = _File.of(file.name, file.read_bytes(), policy=POLICY_OF_DOCUMENTATION)
     return found
 
 
 def _static(file: _File) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         headers = {"etag": file.tag, "cache-control": "no-cache"}
+        if file.policy is not None:
+            headers["content-security-policy"] = file.policy
         if request.headers.get("if-none-match") == file.tag:
             return Response(status_code=304, headers=headers)
         return Response(file.content, headers=headers, media_type=file.type)

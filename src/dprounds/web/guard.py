@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dprounds.web.worker import encoded
 
-__all__ = ["Guard", "refuse"]
+__all__ = ["POLICY_OF_DOCUMENTATION", "Guard", "refuse"]
 
 # The page may load its own scripts, styles and pictures and ask its own server; nothing else, and nobody frames it.
 POLICY = "; ".join(
@@ -24,6 +24,10 @@ POLICY = "; ".join(
         "form-action 'none'",
         "frame-ancestors 'none'",
     )
+)
+# The documentation, as Sphinx writes it, has small scripts and styles in its pages. It holds nothing that was asked.
+POLICY_OF_DOCUMENTATION = POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'").replace(
+    "style-src 'self'", "style-src 'self' 'unsafe-inline'"
 )
 HEADERS = {
     "content-security-policy": POLICY,
@@ -68,7 +72,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers.setdefault(name, value)
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 

@@ -51,6 +51,8 @@ def given_in_body(question: str, body: bytes) -> dict[str, object]:
         _known(question, name)
         if value is None:
             raise ParameterError(f"{name} must have a value, got null. Leave it out instead.")
+        for item in value if isinstance(value, list) else [value]:
+            _held(name, item)
     return given
 
 
@@ -76,7 +78,8 @@ def given_in_query(question: str, query: bytes) -> dict[str, object]:
         if name in WORDS:
             given[name] = text
         else:
-            given[name] = [_number(item) for item in text.split(",")] if name in LISTS else _number(text)
+            numbers = [_held(name, _number(item)) for item in (text.split(",") if name in LISTS else [text])]
+            given[name] = numbers if name in LISTS else numbers[0]
     return given
 
 
@@ -93,13 +96,24 @@ def _number(text: str) -> object:
     return _real(text) if match[2] or match[3] else _whole(text)
 
 
-def _real(text: str) -> float:
+class _Beyond(str):
+    """A number, as it was written, that a double would turn into infinity or zero."""
+
+
+def _held(name: str, value: object) -> object:
+    """`value`, unless it is a number that no double holds."""
+    if isinstance(value, _Beyond):
+        size = "small" if float(value) == 0.0 else "large"
+        raise ParameterError(f"{name} must be a number that a double holds, got {show(str(value))}, which is too {size}.")
+    return value
+
+
+def _real(text: str) -> float | _Beyond:
     """The double nearest to a decimal, if there is one that is neither infinite nor zero in its stead."""
     value = float(text)
     mantissa = re.split("[eE]", text)[0]
-    if value in (float("inf"), float("-inf")) or (value == 0.0 and mantissa.strip("-.0")):
-        raise ParameterError(f"A number must be within the range of doubles, got {show(text)}.")
-    return value
+    is_beyond = value in (float("inf"), float("-inf")) or (value == 0.0 and mantissa.strip("-.0"))
+    return _Beyond(text) if is_beyond else value
 
 
 def _whole(text: str) -> int:

@@ -5,10 +5,14 @@ const PATIENCE = 300;
 
 export class Refused extends Error {}
 
-export async function ask(question, words, signal) {
+export function addressAt(question, words) {
+  return `/api/${question}?${new URLSearchParams(words)}`;
+}
+
+export async function ask(address, signal) {
   let response;
   try {
-    response = await fetch(`/api/${question}?${new URLSearchParams(words)}`, { signal });
+    response = await fetch(address, { signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The server does not answer. Start it again: dprounds serve.");
@@ -24,16 +28,24 @@ export class Lane {
   #current = null;
   #next = null;
 
-  // `job` takes an AbortSignal; what it does after an abort must have no effect.
-  run(job) {
-    this.#next = job;
+  // `job` takes an AbortSignal; what it does after an abort must have no effect. What is under way for the same address is not begun again.
+  run(address, job) {
+    this.#next = this.#current?.address === address ? null : { address, job };
     if (!this.#current) this.#start();
-    else setTimeout(giveUp, Math.max(PATIENCE - (performance.now() - this.#current.begun), 0), this.#current, this);
+    else if (this.#next) setTimeout(giveUp, Math.max(PATIENCE - (performance.now() - this.#current.begun), 0), this.#current, this);
+  }
+
+  // Leave what is under way or waits, unless it is for this address.
+  keepOnly(address) {
+    if (this.#next?.address !== address) this.#next = null;
+    if (this.#current && this.#current.address !== address) {
+      this.#current.control.abort();
+      this.#current.address = null;
+    }
   }
 
   stop() {
-    this.#next = null;
-    this.#current?.control.abort();
+    this.keepOnly(undefined);
   }
 
   get waiting() {
@@ -42,9 +54,9 @@ export class Lane {
 
   async #start() {
     while (this.#next) {
-      const job = this.#next;
+      const { address, job } = this.#next;
       this.#next = null;
-      const current = { control: new AbortController(), begun: performance.now() };
+      const current = { address, control: new AbortController(), begun: performance.now() };
       this.#current = current;
       try {
         await job(current.control.signal);
@@ -62,5 +74,5 @@ export class Lane {
 }
 
 function giveUp(current, lane) {
-  if (lane.isOn(current) && lane.waiting) current.control.abort();
+  if (lane.isOn(current) && lane.waiting) lane.keepOnly(null);
 }

@@ -36,9 +36,28 @@ export function tickText(value) {
   return value >= 1e5 ? compact.format(value) : String(Number(value.toPrecision(6)).toLocaleString("en"));
 }
 
+// Epsilon grows about as a power of the rounds, and straight lines between far points of a concave curve lie below it: between those the curve
+// is the power through both, or the straight line where that is higher.
+function bent(points) {
+  const found = points.slice(0, 1);
+  for (let i = 1; i < points.length; i += 1) {
+    const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
+    const bends = x0 > 0 && y0 > 0 && y1 > 0 && x1 - x0 > 1 ? Math.floor(Math.log(x1 / x0) / 0.1) : 0;
+    for (let bend = 1; bend <= bends; bend += 1) {
+      const share = bend / (bends + 1);
+      const x = x0 * (x1 / x0) ** share;
+      found.push([x, Math.max(y0 * (y1 / y0) ** share, y0 + ((y1 - y0) * (x - x0)) / (x1 - x0))]);
+    }
+    found.push(points[i]);
+  }
+  return found;
+}
+
 export class Chart {
-  constructor(svg, { x, y, percent = false }) {
+  // `size` for a chart that is not on the screen.
+  constructor(svg, { x, y, percent = false, size = null }) {
     this.svg = svg;
+    this.fixed = size;
     this.titles = { x, y };
     this.percent = percent;
     this.margin = { ...MARGIN, left: percent ? 64 : MARGIN.left };
@@ -51,7 +70,7 @@ export class Chart {
   // Clear, and draw the axes from zero to `x` and `y`.
   frame(x, y) {
     this.high = { x, y };
-    const { width, height } = this.svg.getBoundingClientRect();
+    const { width, height } = this.fixed ?? this.svg.getBoundingClientRect();
     this.size = { width: Math.max(width, 200), height: Math.max(height, 150) };
     this.svg.setAttribute("viewBox", `0 0 ${this.size.width} ${this.size.height}`);
     const { left, right, top, bottom } = this.box();
@@ -104,8 +123,17 @@ export class Chart {
     return ((bottom - at) / (bottom - top)) * this.high.y;
   }
 
+  // Words in the middle, where there is nothing to draw, or at the top.
+  say(text, high = false) {
+    const { left, right, top, bottom } = this.box();
+    this.front.append(element("text", {
+      class: "note ground", x: (left + right) / 2, y: high ? top + 14 : (top + bottom) / 2, "text-anchor": "middle",
+    }, text));
+  }
+
   // A curve through points, cut where it leaves the chart.
-  curve(points, name, into = this.back) {
+  curve(given, name, into = this.back) {
+    const points = bent(given);
     const inside = [];
     for (let i = 0; i < points.length; i += 1) {
       const [x, y] = points[i];
@@ -169,7 +197,7 @@ export class Budget {
       event.preventDefault();
     });
     this.group.addEventListener("pointermove", (event) => {
-      if (this.dragging) this.#to(this.chart.valueAt(event.clientY));
+      if (this.dragging) this.#to(this.chart.valueAt(event.clientY)); // beyond the chart too: its scale follows when the line is dropped
     });
     for (const name of ["pointerup", "pointercancel"]) {
       this.group.addEventListener(name, () => {
@@ -192,8 +220,9 @@ export class Budget {
 
   // Put the line where the value is; hide it where there is none.
   place(value) {
-    this.group.toggleAttribute("hidden", value === null);
-    if (value === null || !this.chart.size) return;
+    const isThere = value !== null && this.chart.size !== undefined;
+    this.group.toggleAttribute("hidden", !isThere);
+    if (!isThere) return;
     this.value = value;
     const { left, right } = this.chart.box();
     const at = this.chart.y(Math.min(value, this.chart.high.y));
@@ -209,32 +238,65 @@ export class Budget {
   }
 }
 
-// A chart as a file of its own, in the colours of paper.
-export function figureFile(svg, title, legend) {
-  const copy = svg.cloneNode(true);
-  copy.querySelectorAll(".grip, [hidden]").forEach((node) => node.remove());
-  for (const node of copy.querySelectorAll("*")) {
-    for (const name of ["tabindex", "role", ...node.getAttributeNames().filter((each) => each.startsWith("aria-"))]) {
-      node.removeAttribute(name);
+// A drawn chart as a file of its own, on paper: the title and what else is to be read above it, the legend between them, each on as many lines
+// as it needs.
+export function figureFile(chart, { title, lines, legend, budget, rules }) {
+  const { width, height } = chart.size;
+  const pen = document.createElement("canvas").getContext("2d");
+  const wrapped = (text, font) => {
+    pen.font = font;
+    const found = [""];
+    for (const word of text.split(" ")) {
+      const joined = found.at(-1) ? `${found.at(-1)} ${word}` : word;
+      if (pen.measureText(joined).width * SLACK <= width - 2 * EDGE || !found.at(-1)) found[found.length - 1] = joined;
+      else found.push(word);
     }
+    return found;
+  };
+  const parts = [];
+  let y = EDGE;
+  const write = (text, name, font, step) => {
+    for (const line of wrapped(text, font)) {
+      y += step;
+      parts.push(element("text", { class: name, x: EDGE, y }, line));
+    }
+  };
+  write(title, "title", "600 14px sans-serif", 18);
+  for (const line of lines) write(line, "quiet", "12px sans-serif", 16);
+  pen.font = "12px sans-serif";
+  let x = EDGE;
+  y += 22;
+  for (const method of legend) {
+    const needs = 32 + pen.measureText(method).width * SLACK + 16;
+    if (x + needs > width - EDGE && x > EDGE) {
+      x = EDGE;
+      y += 18;
+    }
+    parts.push(element("line", { class: `curve ${method}`, x1: x, x2: x + 26, y1: y - 4, y2: y - 4 }), element("text", { x: x + 32, y }, method));
+    x += needs;
   }
-  const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-  const entries = legend.map((method, i) => {
-    const x = 52 + (i % 5) * Math.max((width - 66) / 5, 90);
-    return `<line class="curve ${method}" x1="${x}" y1="-12" x2="${x + 26}" y2="-12"/><text x="${x + 31}" y="-8">${method}</text>`;
-  }).join("");
-  const rules = [
-    "text{font:12px sans-serif;fill:#4c5561}", ".title{font-size:14px;font-weight:600;fill:#16191d}", ".grid{stroke:#e4e8ed}",
-    ".axis{stroke:#4c5561}", ".curve{fill:none;stroke-width:2}", ".moments{stroke:#666b73;stroke-dasharray:2 4}",
-    ".balle{stroke:#a3195b;stroke-dasharray:7 4}", ".closed-form{stroke:#00646a;stroke-dasharray:10 3 2 3}",
-    ".optimal{stroke:#6a2fc2;stroke-dasharray:16 4}", ".exact{stroke:#0b57c4;stroke-width:3}",
-    ".drop{stroke:#16191d;stroke-dasharray:3 3}", ".mark{fill:#fff;stroke:#16191d;stroke-width:2}",
-    ".note{fill:#16191d;font-weight:600}", ".ground{stroke:#fff;stroke-width:4;paint-order:stroke}",
-    ".line{stroke:#8f4a00;stroke-width:2.5;stroke-dasharray:9 5}", ".knob{fill:#8f4a00}", ".budget text{fill:#8f4a00;font-weight:700}",
-  ].join("");
-  const escaped = title.replace(/&/g, "&amp;").replace(/</g, "&lt;");
-  const inside = [...copy.childNodes].map((node) => new XMLSerializer().serializeToString(node)).join("");
-  return `<svg xmlns="${SVG}" viewBox="0 -50 ${width} ${height + 50}" width="${width}" height="${height + 50}">`
-    + `<title>${escaped}</title><style>${rules}</style><rect y="-50" width="${width}" height="${height + 50}" fill="#fff"/>`
-    + `<text class="title" x="14" y="-30">${escaped}</text>${entries}${inside}</svg>\n`;
+  y += 10;
+  if (budget !== null && budget.value <= chart.high.y) {
+    const { left, right } = chart.box();
+    const at = chart.y(budget.value);
+    chart.back.append(
+      element("line", { class: "budget", x1: left, x2: right, y1: at, y2: at }),
+      element("text", { class: "of-budget ground", x: left + 8, y: at - 8 }, budget.text),
+    );
+  }
+  const drawn = element("g", { transform: `translate(0 ${y})` }, ...[...chart.svg.childNodes].map((node) => node.cloneNode(true)));
+  for (const node of drawn.querySelectorAll("[aria-hidden]")) node.removeAttribute("aria-hidden");
+  const whole = element("svg", { viewBox: `0 0 ${width} ${height + y}`, width, height: height + y },
+    element("title", {}, title), element("style", {}, `${PAPER}${rules}`), element("rect", { width, height: height + y, fill: "#fff" }), ...parts, drawn);
+  return `${new XMLSerializer().serializeToString(whole)}\n`;
 }
+
+// Another machine's letters may be wider than this one's.
+const SLACK = 1.12;
+const EDGE = 14;
+const PAPER = [
+  "text{font:12px sans-serif;fill:#4c5561}", ".title{font-size:14px;font-weight:600;fill:#16191d}", ".grid{stroke:#e4e8ed}",
+  ".axis{stroke:#4c5561}", ".drop{stroke:#16191d;stroke-dasharray:3 3}", ".mark{fill:#fff;stroke:#16191d;stroke-width:2}",
+  ".note{fill:#16191d;font-weight:600}", ".ground{stroke:#fff;stroke-width:4;paint-order:stroke}",
+  ".budget{stroke:#8f4a00;stroke-width:2.5;stroke-dasharray:9 5}", ".of-budget{fill:#8f4a00;font-weight:700}",
+].join("");

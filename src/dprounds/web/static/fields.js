@@ -43,7 +43,7 @@ const NEEDS = {
   "zcdp": ["rho"],
 };
 const NOISY = ["gaussian", "laplace", "discrete-gaussian"];
-const QUESTIONS = ["rounds", "epsilon", "noise", "rate"];
+export const QUESTIONS = ["rounds", "epsilon", "delta", "noise", "rate"];
 
 export function startState() {
   const values = Object.fromEntries(Object.entries(NUMBERS).map(([name, { start }]) => [name, start]));
@@ -57,7 +57,7 @@ export function mechanismsOf(question) {
 
 // What is shown, in order.
 export function shown(state) {
-  const budget = state.question === "epsilon" ? ["delta"] : ["epsilon", "delta"];
+  const budget = { epsilon: ["delta"], delta: ["epsilon"] }[state.question] ?? ["epsilon", "delta"];
   const noise = state.question === "noise" ? [] : NEEDS[state.mechanism];
   const sampled = { batch: ["batch_size", "dataset_size"], rate: ["sampling_rate"], all: [] }[state.sampling];
   const sampling = state.question === "rate" ? ["dataset_size"] : ["sampling", ...sampled];
@@ -87,6 +87,7 @@ export function words(state) {
 export function wordsOfRun(state, row, inputs) {
   const { epsilon, ...found } = words(state);
   if (state.question === "rounds") found.rounds = row.rounds;
+  if (state.question === "delta") found.delta = row.delta;
   if (state.question === "noise") found.noise_multiplier = row.noise_multiplier;
   if (state.question === "rate") {
     found.sampling_rate = row.sampling_rate;
@@ -110,17 +111,30 @@ export function addressOf(state) {
   return `?${new URLSearchParams({ question: state.question, ...words(state) })}`;
 }
 
-// The state that an address describes; which words it holds says how it was asked.
+// The state that an address describes, in which the words that it holds say how it was asked; and what of it this page does not know, in words.
 export function stateOf(search) {
   const given = new URLSearchParams(search);
   const state = startState();
-  if (QUESTIONS.includes(given.get("question"))) state.question = given.get("question");
-  if (mechanismsOf(state.question).includes(given.get("mechanism"))) state.mechanism = given.get("mechanism");
+  const unknown = [...given.keys()].filter((name) => !["question", "mechanism"].includes(name) && !(name in NUMBERS));
+  const troubles = unknown.slice(0, 1).map((name) => `${quoted(name)} is no word of this page`);
+  const question = given.get("question");
+  if (question !== null && !QUESTIONS.includes(question)) {
+    return { state, trouble: `This link asks ${quoted(question)}; this page answers ${QUESTIONS.join(", ")}. It shows its own example instead.` };
+  }
+  if (question !== null) state.question = question;
+  const mechanism = given.get("mechanism") ?? "gaussian";
+  const mechanisms = mechanismsOf(state.question);
+  if (mechanisms.includes(mechanism)) state.mechanism = mechanism;
+  else troubles.push(`${quoted(mechanism)} is no mechanism of this question, which takes ${mechanisms.join(", ")}`);
   for (const name of Object.keys(NUMBERS)) {
     if (given.has(name)) state.values[name] = given.get(name).slice(0, 60);
   }
   if (given.has("sampling_rate")) state.sampling = "rate";
   else if (given.has("question") && !given.has("batch_size") && state.question !== "rate") state.sampling = "all";
   if (given.has("rounds")) state.length = "rounds";
-  return state;
+  return { state, trouble: troubles.length ? `Of this link, ${troubles.join("; ")}. Left out.` : null };
+}
+
+function quoted(text) {
+  return `“${text.length > 40 ? `${text.slice(0, 40)}…` : text}”`;
 }

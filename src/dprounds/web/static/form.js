@@ -95,17 +95,14 @@ export class Form {
     }
   }
 
-  // Put a refusal beside the field that it names; return whether there is one.
+  // Put a refusal beside the field that it names.
   refuse(sentence) {
-    let known = false;
     for (const [name, { typed, wrong, row }] of this.fields) {
       if (!typed) continue;
       const here = !row.hidden && sentence !== null && sentence.startsWith(`${name} `);
       typed.setAttribute("aria-invalid", String(here));
       wrong.hidden = !here;
       wrong.textContent = here ? sentence : "";
-      known ||= here;
     }
-    return known;
   }
 }

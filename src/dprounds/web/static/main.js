@@ -1,9 +1,10 @@
 // The planner: what is moved, asked and shown.
 
 import { Lane, Refused, ask } from "./asking.js";
-import { Budget, Chart, figureFile, niceAbove, swatch } from "./chart.js";
-import { METHODS, NUMBERS, addressOf, lengthOf, mechanismsOf, plainNumber, stateOf, words, wordsOfRun } from "./fields.js";
+import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.js";
+import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, stateOf } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
+import { PARTS, Question, remember, remembered } from "./question.js";
 import { asCommand, asCsv, asPython } from "./words.js";
 
 const at = (id) => document.getElementById(id);
@@ -12,110 +13,141 @@ const at = (id) => document.getElementById(id);
 const WANTED = {
   rounds: { name: "rounds", title: "Rounds", more: true },
   epsilon: { name: "epsilon", title: "ε", more: false },
+  delta: { name: "delta", title: "δ", more: false },
   noise: { name: "noise_multiplier", title: "Noise multiplier", more: false },
   rate: { name: "sampling_rate", title: "Sampling rate", more: true },
 };
-// After a pause this long a move counts as done, and what takes longer is computed: all methods, and the attacker.
-const PAUSE = 120;
+// After a pause this long, in milliseconds, a move counts as done, and all of its answer is computed. Moves of a hand that drags come sooner.
+const PAUSE = 60;
 // An answer should be there within a tenth of a second. Where the exact one took longer the last time, the quickest bound
-// stands in for it while the hand moves; the sentence says so.
+// stands in for it while the hand moves; the headline says so.
 const TENTH = 100;
-// Of which it may take so much, for no move takes as long as the last; and one quick answer does not undo a slow one.
+// Of which it may take this much, for no move takes as long as the last; and one quick answer does not undo a slow one.
 const SHARE = 0.7;
-const QUICKEST = "closed-form";
-// While the hand moves a coarser curve will do.
-const POINTS = { moving: 24, still: 60 };
+// Where each part is shown.
+const PLACES = { answer: ["headline", "sentence", "holds-for", "remarks"], table: ["table"], curve: ["rounds-chart", "legend"], attack: ["attack-figure"] };
+// A figure to take away has a size of its own, whatever the screen's.
+const FIGURE = { width: 760, height: 400 };
 
-let state = stateOf(location.search);
-let move = 0; // how many moves there were
+let { state, trouble } = stateOf(location.search);
+let current = null; // the question asked
 let moving = null; // the timer that says when a move is done
-let movedAt = performance.now();
-const latest = { move: -1, rank: -1, answers: null, row: null, state: null, curve: null, attack: null };
-const asked = { curve: "", fine: false, attack: "" };
+let overdue = null; // the timer that says that an answer has taken a tenth of a second
+const shown = { answer: null, table: null, curve: null, attack: null }; // the question that each part on the screen belongs to
 const pace = new Map(); // how long exact answers took last, by kind of question
-const lanes = { quick: new Lane(), best: new Lane(), curve: new Lane(), full: new Lane(), attack: new Lane() };
+const lanes = Object.fromEntries(["quick", ...PARTS].map((name) => [name, new Lane()]));
 
 const form = new Form(at("fields"), (name, value, event) => {
   if (name in NUMBERS) state.values[name] = value;
   else state[name] = value;
-  moved(event);
+  movedByHand(event);
 });
-const rounds = new Chart(at("rounds-chart"), { x: "rounds", y: "ε (nats)" });
+const AXES = { x: "rounds", y: "ε (nats)" };
+const rounds = new Chart(at("rounds-chart"), AXES);
 const attack = new Chart(at("attack-chart"), { x: "false alarms", y: "members found, at most", percent: true });
 const budget = new Budget(rounds, {
   low: NUMBERS.epsilon.low,
   high: NUMBERS.epsilon.high,
-  text: (value) => `budget ε = ${roundedForHand(value)}`,
+  text: budgetText,
   moved: (value) => {
-    state.values.epsilon = roundedForHand(Math.min(value, budget.dragging ? rounds.high.y : NUMBERS.epsilon.high));
-    moved();
+    state.values.epsilon = roundedForHand(value);
+    movedByHand();
   },
-  dropped: () => draw(),
+  dropped: () => moved(),
 });
 
+function budgetText(value) {
+  return `budget ε = ${roundedForHand(value)}`;
+}
+
+function movedByHand(event) {
+  trouble = null; // of the link, which is no longer what is asked
+  moved(event);
+}
+
 function moved(event) {
-  move += 1;
-  movedAt = event?.timeStamp ?? performance.now();
+  current?.leave();
+  current = new Question(state, {
+    movedAt: event?.timeStamp ?? performance.now(),
+    axis: shown.curve?.last,
+    held: budget.dragging,
+  });
   form.show(state);
   placeBudget();
-  for (const lane of [lanes.best, lanes.full, lanes.attack, ...(asked.fine ? [lanes.curve] : [])]) lane.stop();
+  for (const name of ["best", "table", "attack"]) lanes[name].stop();
   clearTimeout(moving);
+  clearTimeout(overdue);
   moving = setTimeout(settled, PAUSE);
-  lanes.quick.run(quickly);
+  overdue = setTimeout(mark, TENTH);
+  mark();
+  const slow = (pace.get(kind(state)) ?? usual(state)) > SHARE * TENTH;
+  want(slow && !remembered(current.address("best")) ? "bound" : "best", current, lanes.quick);
 }
 
 function settled() {
   moving = null;
-  history.replaceState(null, "", addressOf(state));
+  history.replaceState(null, "", current.link);
   goOn();
 }
 
-// Once the hand rests and something is there: the best method, if another stood in for it, then the rest.
+// Ask for what is next: the curve follows the answer even while the hand moves; the rest waits until it rests.
 function goOn() {
-  if (moving || latest.move !== move) return;
-  if (latest.rank < METHODS.indexOf(best(state))) lanes.best.run((signal) => single(best(state), signal));
-  else rest();
+  const { parts } = current;
+  if (current.refusal !== null) return;
+  // whether another method has an answer, or none has, is for the table to say
+  if (parts.best?.refused !== undefined || parts.bound?.refused !== undefined) want("table");
+  if (!moving) lanes.curve.keepOnly(current.address("curve"));
+  if (current.isSettled) want("curve");
+  if (moving || !current.found) return;
+  if (!current.isSettled && parts.best === undefined) want("best");
+  if (current.isSettled) {
+    want("table");
+    want("attack");
+  }
 }
 
-// What takes longer, and so waits until the answer is there: all methods, the finer curve, and the attacker.
-function rest() {
-  if (latest.rank < METHODS.length) lanes.full.run(fully);
-  wantAttack();
-  wantCurve(wordsOfRun(latest.state, latest.row, latest.answers.inputs));
+// Have a part of a question, unless it is there.
+function want(part, question = current, lane = lanes[part]) {
+  const address = question.address(part);
+  if (question.parts[part] || address === null) return;
+  const content = remembered(address);
+  if (content) {
+    arrived(part, address, { content }, question);
+    return;
+  }
+  lane.run(address, async (signal) => {
+    const begun = performance.now();
+    let outcome;
+    try {
+      outcome = { content: await ask(address, signal) };
+      if (signal.aborted) return;
+      remember(address, outcome.content);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      outcome = { refused: error.message };
+    } finally {
+      if (part === "best") keepPace(question, performance.now() - begun, signal.aborted);
+    }
+    if (!signal.aborted) arrived(part, address, outcome, question);
+  });
 }
 
-function best({ mechanism }) {
-  return mechanism === "zcdp" ? "optimal" : "exact";
-}
-
-// One method, the best, is soon there; the table of all follows when the hand rests.
-function quickly(signal) {
-  const slow = (pace.get(kind(state)) ?? usual(state)) > SHARE * TENTH;
-  return single(slow ? QUICKEST : best(state), signal); // the best follows once the hand rests
+// Give what arrived to the question that asked for it and to the one that is asked now: each takes what is its own.
+function arrived(part, address, outcome, asker) {
+  for (const question of new Set([asker, current])) {
+    if (question.take(part, address, outcome)) show(question);
+  }
+  goOn();
 }
 
 function kind({ question, mechanism, sampling }) {
   return [question, mechanism, sampling === "all"].join();
 }
 
-async function single(method, signal) {
-  const mine = { move, state: structuredClone(state), movedAt };
-  const begun = performance.now();
-  try {
-    const found = await ask(mine.state.question, { ...words(mine.state), method }, signal);
-    if (signal.aborted) return;
-    show(found, mine, false);
-    goOn();
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    // whether another method has an answer, or none has, is for the full question to say
-    if (mine.move === move) lanes.full.run(fully);
-  } finally {
-    const took = performance.now() - begun;
-    const before = pace.get(kind(mine.state)) ?? 0;
-    // one that was given up would have taken longer
-    if (method !== QUICKEST) pace.set(kind(mine.state), Math.max(took, signal.aborted ? before : SHARE * before));
-  }
+function keepPace(question, took, aborted) {
+  const before = pace.get(kind(question.state)) ?? 0;
+  // one that was given up would have taken longer
+  pace.set(kind(question.state), Math.max(took, aborted ? before : SHARE * before));
 }
 
 // How long an exact answer takes as a rule, in milliseconds, until it is measured.
@@ -124,160 +156,166 @@ function usual({ question, mechanism, sampling }) {
   return sampled && (mechanism === "laplace" || mechanism === "discrete-gaussian") ? 2 * TENTH : 0;
 }
 
-async function fully(signal) {
-  const mine = { move, state: structuredClone(state), movedAt };
-  try {
-    const found = await ask(mine.state.question, words(mine.state), signal);
-    if (!signal.aborted) show(found, mine, true);
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    if (!signal.aborted && mine.move === move) refuse(error.message, mine);
+// Show what a question has, but for what is on the screen already of a later one.
+const SHOW = { answer: showAnswer, table: showTable, curve: draw, attack: drawAttack };
+function show(question) {
+  const isFirst = question.found && question.number > (shown.answer?.number ?? 0);
+  for (const part of Object.keys(SHOW)) {
+    const isThere = part === "answer" ? question.found : question.parts[part] && question.found;
+    if (!isThere || question.number < (shown[part]?.number ?? 0)) continue;
+    shown[part] = question;
+    SHOW[part](question);
+  }
+  mark();
+  if (isFirst) measure("answer", question);
+  if (question.isWhole && question === current && !question.isMeasured) {
+    question.isMeasured = true;
+    measure("settled", question);
   }
 }
 
-function show(found, mine, full) {
-  const row = found.answers.findLast((each) => each.error === undefined);
-  const rank = full ? METHODS.length : METHODS.indexOf(row.method);
-  if (mine.move < latest.move || (mine.move === latest.move && rank <= latest.rank)) return;
-  const first = mine.move > latest.move;
-  Object.assign(latest, { move: mine.move, answers: found, row, state: mine.state, rank });
-  refuse(null);
+function measure(name, question) {
+  performance.measure(name, { start: question.movedAt, detail: { question: question.state.question, method: question.row.method } });
+}
+
+// Dim what does not belong to the answer on the screen. What belongs to the question before stands as it was for a tenth of a second.
+function mark() {
+  const { refusal } = current;
+  const isBefore = shown.answer !== current && refusal === null;
+  const waits = isBefore && performance.now() - current.movedAt < TENTH - 1;
+  for (const [part, places] of Object.entries(PLACES)) {
+    const isStale = refusal !== null || isBefore || shown[part] !== shown.answer;
+    for (const place of places) {
+      if (!waits || shown[part] !== shown.answer) at(place).classList.toggle("stale", isStale);
+    }
+  }
+  for (const [id, part] of [["answer", "answer"], ["rounds-figure", "curve"], ["attack-figure", "attack"], ["methods", "table"]]) {
+    at(id).setAttribute("aria-busy", String(refusal === null && shown[part] !== current));
+  }
+  at("trouble").hidden = trouble === null;
+  at("trouble").textContent = trouble ?? "";
+  if (waits) return;
+  at("found").classList.toggle("empty", refusal !== null && shown.answer === null);
+  form.refuse(refusal);
+  at("refusal").hidden = refusal === null;
+  at("refusal").textContent = refusal ?? "";
+}
+
+function showAnswer(question) {
+  const { found, row } = question;
   const wanted = WANTED[found.question];
+  const isBound = !question.isSettled;
+  at("side").textContent = isBound ? (wanted.more ? "at least " : "at most ") : "";
+  at("headline").classList.toggle("interim", isBound);
   at("value").textContent = digits(row[wanted.name], !wanted.more);
   at("unit").textContent = unit(found, row);
-  at("sentence").textContent = found.sentence;
-  if (full) {
-    at("spoken").textContent = found.sentence;
-    table(found, wanted);
-  }
-  // the curve follows the answer, not to slow it down; where every move makes a curve of another step, the hand rests first
-  const followed = found.question === "rounds" || found.question === "epsilon";
-  if (followed || (mine.move === move && !moving)) wantCurve(wordsOfRun(mine.state, row, found.inputs));
-  wantAttack();
-  draw();
-  if (first) performance.measure("answer", { start: mine.movedAt, detail: { question: found.question, method: row.method } });
+  at("sentence").textContent = isBound ? `${found.sentence} The exact answer is being computed.` : found.sentence;
+  at("holds-for").textContent = found.holds_for;
+  const remarks = found.remarks.join(" ");
+  at("remarks").hidden = !remarks;
+  at("remarks").textContent = remarks;
+  if (question.content("table")) at("spoken").textContent = [found.sentence, remarks].filter(Boolean).join(" ");
+  keepHeight();
+}
+
+// The answer takes the room of the longest so far, so that nothing below it moves with every sentence.
+function keepHeight() {
+  const box = at("answer");
+  const width = box.clientWidth;
+  if (keepHeight.width !== width) box.style.minHeight = "";
+  keepHeight.width = width;
+  box.style.minHeight = `${box.offsetHeight}px`;
 }
 
 function unit(found, best) {
+  if (number(best[WANTED[found.question].name]) === Infinity) return `no finite ${WANTED[found.question].title} is proven`;
   if (found.question === "rounds") {
     const epochs = best.epochs === undefined ? "" : ` (${digits(best.epochs, false)} epochs)`;
     return `${best.rounds === 1 ? "round" : "rounds"}${epochs}`;
   }
   if (found.question === "epsilon") return `is ε after ${digits(found.inputs.rounds)} round${found.inputs.rounds === 1 ? "" : "s"}`;
+  if (found.question === "delta") return `is δ after ${digits(found.inputs.rounds)} round${found.inputs.rounds === 1 ? "" : "s"}`;
   if (found.question === "noise") return "is the noise multiplier";
   return best.batch_size === undefined ? "is the sampling rate" : `is the sampling rate: batches of ${digits(best.batch_size)}`;
 }
 
-// A refusal takes the answer's place; what was found last stays, dimmed.
-function refuse(sentence) {
-  const named = form.refuse(sentence);
-  at("refusal").hidden = sentence === null;
-  at("refusal").textContent = sentence ?? "";
-  at("refusal").classList.toggle("named", named);
-  for (const id of ["headline", "sentence", "charts", "table"]) at(id).classList.toggle("stale", sentence !== null);
-}
-
-// Ask for the curve of a step, unless it is there or on its way.
-function wantCurve({ epochs, rounds: given, epsilon, ...step }) {
-  const last = budget.dragging && latest.curve ? latest.curve.last : wantedLast(given);
-  const sampled = { ...step, last };
-  if (sampled.batch_size === undefined) delete sampled.dataset_size;
-  const points = moving ? POINTS.moving : POINTS.still;
-  const key = JSON.stringify([sampled, points]);
-  if (key === asked.curve || JSON.stringify([sampled, POINTS.still]) === asked.curve) return;
-  asked.curve = key;
-  asked.fine = !moving;
-  lanes.curve.run(async (signal) => {
-    try {
-      const found = await ask("curve", { ...sampled, points }, signal);
-      if (signal.aborted) return;
-      latest.curve = { last, rows: found.answers };
-      draw();
-    } catch (error) {
-      asked.curve = "";
-      if (!(error instanceof Refused)) throw error; // the question itself says what is wrong
-    }
-  });
-}
-
-// How far the curve should reach: somewhat beyond the rounds in question, and not another length for every small move.
-function wantedLast(given) {
-  const target = Number(given ?? (latest.row ? latest.row.rounds ?? latest.answers.inputs.rounds : 0)) || 0;
-  const before = latest.curve?.last;
-  if (before && target > 0.45 * before && target < 0.93 * before) return before;
-  return Math.min(Math.max(niceAbove(Math.max(target, 1) * 1.25), 10), 2 ** 53);
-}
-
-function wantAttack() {
-  if (moving || latest.move !== move || latest.row.method === QUICKEST) return;
-  const run = wordsOfRun(latest.state, latest.row, latest.answers.inputs);
-  const { delta, dataset_size, ...rest } = run;
-  const sampled = rest.batch_size === undefined ? rest : { ...rest, dataset_size };
-  const key = JSON.stringify(sampled);
-  if (key === asked.attack) return;
-  asked.attack = key;
-  at("attack-figure").classList.add("stale");
-  lanes.attack.run(async (signal) => {
-    try {
-      const found = await ask("trade-off", sampled, signal);
-      if (signal.aborted) return;
-      latest.attack = found;
-      at("attack-sentence").textContent = found.sentence;
-      at("attack-figure").classList.remove("stale");
-      drawAttack();
-    } catch (error) {
-      asked.attack = "";
-      if (!(error instanceof Refused)) throw error;
-      latest.attack = null;
-      at("attack-sentence").textContent = error.message;
-    }
-  });
-}
-
-function draw() {
-  const { curve, row, answers } = latest;
-  if (!curve || !row) return;
-  const spent = number(row.epsilon);
-  const allowance = state.question === "epsilon" ? 0 : Number(plainNumber(state.values.epsilon)) || 0;
-  const top = Math.max(allowance * 1.3, (Number.isFinite(spent) ? spent : 0) * (answers.question === "epsilon" ? 1.5 : 1.2), 1e-6);
-  const high = budget.dragging ? rounds.high.y : niceAbove(top);
-  rounds.frame(curve.last, high);
-  for (const method of METHODS) {
-    const points = curve.rows.filter((each) => each.method === method).map((each) => [each.rounds, each.epsilon]);
-    if (points.length) rounds.curve(points, method);
-  }
-  const count = row.rounds ?? answers.inputs.rounds;
-  if (count !== undefined && count <= curve.last && spent <= high) rounds.mark(count, spent, `${digits(count)} round${count === 1 ? "" : "s"}`, true);
+function draw(question) {
+  const drawn = drawRounds(rounds, question, budget.dragging ? rounds.high.y : null);
   placeBudget();
-  const drawn = METHODS.filter((method) => curve.rows.some((each) => each.method === method));
   if (at("legend").dataset.drawn !== drawn.join()) {
     at("legend").dataset.drawn = drawn.join();
     at("legend").replaceChildren(...drawn.map((method) => {
       const item = document.createElement("li");
+      item.title = explained(method);
       item.append(swatch(method), method);
       return item;
     }));
   }
 }
 
-function placeBudget() {
-  const value = Number(plainNumber(state.values.epsilon));
-  budget.place(state.question === "epsilon" || !(value > 0) ? null : value);
-  at("budget-hint").hidden = state.question === "epsilon";
+// What a method is, in one line.
+function explained(method) {
+  return document.querySelector(`#explained [data-method="${method}"] dd`)?.textContent ?? "";
 }
 
-function drawAttack() {
-  if (!latest.attack) return;
-  const points = latest.attack.answers.map((row) => [row.false_positive_rate, 1 - row.false_negative_rate]);
+// The methods from the one whose line lies lowest.
+const LAYERS = [...METHODS].sort((one, other) => layer(one) - layer(other));
+function layer(method) {
+  return Number(document.querySelector(`#explained [data-method="${method}"]`)?.dataset.layer ?? 0);
+}
+
+// Draw the curve of a question and the answer on it; return the methods that have a line.
+function drawRounds(chart, question, fixedHigh = null) {
+  const { row, rounds: count, last, parts: { curve } } = question;
+  const rows = curve.content?.answers ?? [];
+  const spent = number(row.epsilon);
+  const allowance = budgetOf(question.state) ?? 0;
+  const best = rows.filter((each) => each.method === rows.at(-1).method);
+  const least = Number.isFinite(spent) ? spent * (question.state.question === "epsilon" ? 1.5 : 1.2) : (best.at(-1)?.epsilon ?? 0) * 1.2;
+  const high = fixedHigh ?? niceAbove(Math.max(allowance * 1.3, least) || 1);
+  chart.frame(last, high);
+  for (const method of LAYERS) {
+    const points = rows.filter((each) => each.method === method).map((each) => [each.rounds, each.epsilon]);
+    if (points.length) chart.curve(points, method);
+  }
+  if (curve.refused !== undefined) chart.say(curve.refused);
+  else if (!rows.length) chart.say("No finite ε is proven for any of these rounds.");
+  else if (best.at(-1).rounds < last) chart.say(`Beyond ${digits(best.at(-1).rounds)} round${best.at(-1).rounds === 1 ? "" : "s"} no finite ε is proven.`, true);
+  if (count <= last && spent <= high) chart.mark(count, spent, `${digits(count)} round${count === 1 ? "" : "s"}`, true);
+  return METHODS.filter((method) => rows.some((each) => each.method === method));
+}
+
+// The ε that a state asks to keep, null if it asks for none.
+function budgetOf({ question, values }) {
+  const value = Number(plainNumber(values.epsilon));
+  return question === "epsilon" || !(value > 0) ? null : value;
+}
+
+function placeBudget() {
+  budget.place(budgetOf(state));
+  at("budget-hint").classList.toggle("absent", state.question === "epsilon");
+}
+
+function drawAttack(question) {
+  const { content: found, refused } = question.parts.attack;
   attack.frame(1, 1);
+  at("attack-sentence").textContent = found?.sentence ?? "";
+  if (!found) {
+    attack.say("No curve");
+    at("attack-sentence").textContent = refused;
+    return;
+  }
+  const points = found.answers.map((row) => [row.false_positive_rate, 1 - row.false_negative_rate]);
   attack.area(points, "reach");
   attack.curve([[0, 0], [1, 1]], "guess");
   attack.curve(points, "exact");
-  const share = latest.attack.true_positive_rate_at_one_percent;
+  const share = found.true_positive_rate_at_one_percent;
   attack.mark(0.01, share, `${digits(Math.min(100 * share, 100), true, 3)} % found`);
 }
 
-function table(found, wanted) {
+function showTable(question) {
+  const { found, row: bestRow } = question;
+  const wanted = WANTED[found.question];
   const extra = { rounds: ["epochs", "Epochs", false], rate: ["batch_size", "Batch", false] }[found.question];
   const withExtra = extra && found.answers.some((row) => row[extra[0]] !== undefined) ? extra : null;
   const cell = (name, text, attributes = {}) => {
@@ -293,34 +331,42 @@ function table(found, wanted) {
   const base = (method) => number(found.answers.find((row) => row.method === method)?.[wanted.name]);
   at("table").tBodies[0].replaceChildren(...found.answers.map((row) => {
     const line = document.createElement("tr");
-    line.classList.toggle("best", row === latest.row);
-    line.append(cell("th", [swatch(row.method), ` ${row.method}`], { scope: "row" }));
+    line.classList.toggle("best", row === bestRow);
+    line.append(cell("th", [swatch(row.method), ` ${row.method}`], { scope: "row", title: explained(row.method) }));
     if (row.error !== undefined) {
       line.append(cell("td", row.error, { colSpan: titles.length - 1, className: "why" }));
       return line;
     }
     line.append(cell("td", digits(row[wanted.name], !wanted.more)));
     if (withExtra) line.append(cell("td", digits(row[withExtra[0]], false)));
-    for (const method of ["moments", "balle"]) line.append(cell("td", change(row[`change_from_${method}`], base(method))));
+    for (const method of ["moments", "balle"]) {
+      const [size, share] = change(row[`change_from_${method}`], base(method));
+      // on a narrow screen the share alone has room
+      line.append(cell("td", share ? [cell("span", `${size} `, { className: "wide" }), share] : size));
+    }
     return line;
   }));
 }
 
+// A difference from a base: its size, and as a share of the base where there is one.
 function change(difference, base) {
   const value = number(difference);
-  if (value === undefined || value === null || !Number.isFinite(value)) return "";
-  if (value === 0 || Math.abs(value) < 1e-5 * base) return "same"; // searches stop within a millionth
+  if (value === undefined || value === null || !Number.isFinite(value)) return ["", ""];
+  if (value === 0 || Math.abs(value) < 1e-5 * base) return ["same", ""]; // searches stop within a millionth
   const factor = base ? (base + value) / base : 1;
-  const share = !base ? "" : factor > 0 && factor < 0.001 ? ` (÷ ${(1 / factor).toPrecision(2)})` : ` (${value > 0 ? "+" : "−"}${Math.abs((100 * value) / base).toPrecision(3)} %)`;
+  const sign = value > 0 ? "+" : "−";
+  const percent = Math.abs((100 * value) / base);
+  const share = factor > 0 && factor < 0.001 ? `(÷ ${(1 / factor).toPrecision(2)})`
+    : `(${sign}${percent < 1000 ? percent.toPrecision(3) : Math.round(percent).toLocaleString("en")} %)`;
   const size = Number.isInteger(value) ? Math.abs(value).toLocaleString("en") : Number(Math.abs(value).toPrecision(3)).toString();
-  return `${value > 0 ? "+" : "−"}${size}${share}`;
+  return [`${sign}${size}`, base ? share : ""];
 }
 
 function number(value) {
   return value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;
 }
 
-// So many digits, rounded to the side on which the statement stays true; whole numbers in full.
+// This many digits, rounded to the side on which the statement stays true; whole numbers in full.
 function digits(given, up = true, count = 5) {
   const value = number(given);
   if (value === undefined || value === null) return "";
@@ -358,23 +404,46 @@ function save(name, type, content) {
   at("done").textContent = `Saved ${name}.`;
 }
 
-function data() {
-  return { ...latest.answers, curve: latest.curve?.rows ?? [], "trade-off": latest.attack?.answers ?? [] };
+// All of a question, as data.
+function data(question) {
+  return { ...question.found, curve: question.content("curve")?.answers ?? [], "trade-off": question.content("attack")?.answers ?? [] };
+}
+
+function figure(question) {
+  const chart = new Chart(element("svg"), { ...AXES, size: FIGURE });
+  const legend = drawRounds(chart, question);
+  const value = budgetOf(question.state);
+  const sheet = [...document.styleSheets].find((each) => each.href?.endsWith("/methods.css"));
+  return figureFile(chart, {
+    title: question.found.sentence,
+    lines: [question.found.holds_for, ...question.found.remarks],
+    legend,
+    budget: value === null ? null : { value, text: budgetText(value) },
+    rules: [...sheet.cssRules].map((rule) => rule.cssText).join(""),
+  });
 }
 
 const ACTIONS = {
-  "copy-python": () => copy(asPython(latest.state, latest.answers, latest.row), "the program"),
-  "copy-command": () => copy(asCommand(latest.state), "the command"),
-  "copy-link": () => copy(new URL(addressOf(state), location.href).href, "the link"),
-  "save-figure": () => save("dprounds.svg", "image/svg+xml", figureFile(at("rounds-chart"), latest.answers.sentence, at("legend").dataset.drawn.split(","))),
-  "save-csv": () => save("dprounds.csv", "text/csv", asCsv([
-    ...latest.answers.answers.map((row) => ({ table: "answers", ...row })),
-    ...(latest.curve?.rows ?? []).map((row) => ({ table: "curve", ...row })),
-    ...(latest.attack?.answers ?? []).map((row) => ({ table: "trade-off", ...row })),
+  "copy-python": (question) => copy(asPython(question.state, question.found, question.row), "the program"),
+  "copy-command": (question) => copy(asCommand(question.state), "the command"),
+  "copy-link": (question) => copy(new URL(question.link, location.href).href, "the link"),
+  "save-figure": (question) => save("dprounds.svg", "image/svg+xml", figure(question)),
+  "save-csv": (question) => save("dprounds.csv", "text/csv", asCsv([
+    ...question.found.answers.map((row) => ({ table: "answers", ...row })),
+    ...data(question).curve.map((row) => ({ table: "curve", ...row })),
+    ...data(question)["trade-off"].map((row) => ({ table: "trade-off", ...row })),
   ])),
-  "save-json": () => save("dprounds.json", "application/json", `${JSON.stringify(data(), null, 2)}\n`),
+  "save-json": (question) => save("dprounds.json", "application/json", `${JSON.stringify(data(question), null, 2)}\n`),
 };
-for (const [id, act] of Object.entries(ACTIONS)) at(id).addEventListener("click", () => latest.answers && act());
+// What is taken away belongs to the question that was asked when the button was pressed, and waits until all of it is there.
+for (const [id, act] of Object.entries(ACTIONS)) {
+  at(id).addEventListener("click", async () => {
+    const question = current;
+    if (!question.isWhole && question.refusal === null) at("done").textContent = "Waiting for the whole answer…";
+    if (await question.whole()) await act(question);
+    else at("done").textContent = question.refusal === null ? "The question has changed since: press again." : "There is no answer to take.";
+  });
+}
 
 function showQuestion() {
   for (const radio of document.querySelectorAll("[name=question]")) radio.checked = radio.value === state.question;
@@ -384,7 +453,7 @@ for (const radio of document.querySelectorAll("[name=question]")) {
     state.question = radio.value;
     if (!mechanismsOf(state.question).includes(state.mechanism)) state.mechanism = "gaussian";
     state.length = lengthOf(state);
-    moved(event);
+    movedByHand(event);
   });
 }
 at("asked").addEventListener("submit", (event) => event.preventDefault());
@@ -417,15 +486,15 @@ system.addEventListener("change", () => theme(chosenTheme()));
 theme(chosenTheme());
 
 addEventListener("popstate", () => {
-  state = stateOf(location.search);
+  ({ state, trouble } = stateOf(location.search));
   showQuestion();
   moved();
 });
 new ResizeObserver(() => {
-  draw();
-  drawAttack();
-}).observe(at("charts"));
+  if (shown.curve) draw(shown.curve);
+  if (shown.attack) drawAttack(shown.attack);
+  keepHeight();
+}).observe(at("found"));
 
 showQuestion();
-form.show(state);
 moved();

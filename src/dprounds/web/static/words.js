@@ -13,7 +13,7 @@ export function asPython(state, found, best) {
   const given = words(state);
   const [maker, ...needs] = MAKERS[state.mechanism];
   const imports = new Set([maker]);
-  const budget = [given.epsilon && `epsilon=${given.epsilon}`, `delta=${given.delta}`, `method="${best.method}"`].filter(Boolean).join(", ");
+  const budget = [given.epsilon && `epsilon=${given.epsilon}`, given.delta && `delta=${given.delta}`, `method="${best.method}"`].filter(Boolean).join(", ");
 
   const step = (noise, rate) => {
     const made = `${maker}(${noise ?? needs.map((name) => given[name]).join(", ")})`;
@@ -27,8 +27,8 @@ export function asPython(state, found, best) {
   if (state.question === "rounds") {
     imports.add("max_rounds");
     lines.push(`step = ${step(null, rate)}`, `print(max_rounds(step, ${budget}))`);
-  } else if (state.question === "epsilon") {
-    lines.push(`run = ${step(null, rate)} * ${rounds}`, `print(run.epsilon(${budget}))`);
+  } else if (state.question === "epsilon" || state.question === "delta") {
+    lines.push(`run = ${step(null, rate)} * ${rounds}`, `print(run.${state.question}(${budget}))`);
   } else if (state.question === "noise") {
     imports.add("min_noise_multiplier");
     lines.push(`print(min_noise_multiplier(lambda s: ${step("s", rate)} * ${rounds}, ${budget}))`);
@@ -36,7 +36,7 @@ export function asPython(state, found, best) {
     imports.add("max_sampling_rate");
     lines.push(`print(max_sampling_rate(lambda q: ${step(null, "q")} * ${given.rounds}, ${budget}))`);
   } else {
-    // the rounds of so many epochs change with the batch, which is what is answered
+    // the rounds of that many epochs change with the batch, which is what is answered
     const mechanism = given.mechanism ? `mechanism="${given.mechanism}", ` : "";
     const setting = `Setting(${mechanism}noise_multiplier=${given.noise_multiplier}, dataset_size=${given.dataset_size}, epochs=${given.epochs})`;
     return `from dprounds.questions import Setting, rate\n\nsetting = ${setting}\n`

@@ -1,0 +1,117 @@
+// The question asked, and what has arrived for it: all that the page shows and saves is made of one of these.
+
+import { addressAt } from "./asking.js";
+import { niceAbove } from "./chart.js";
+import { addressOf, words, wordsOfRun } from "./fields.js";
+
+// What the page is made of. The first two are an answer by one method, of which the quicker one may stand in for the best.
+export const PARTS = ["bound", "best", "table", "curve", "attack"];
+export const QUICKEST = "closed-form";
+// Answers are a few kilobytes each.
+const MOST_KNOWN = 200;
+
+// What arrived last, by its address: a part that two questions share is there at once.
+const known = new Map();
+
+export function remember(address, content) {
+  known.delete(address);
+  known.set(address, content);
+  if (known.size > MOST_KNOWN) known.delete(known.keys().next().value);
+}
+
+export function remembered(address) {
+  return known.get(address);
+}
+
+export function bestMethod({ mechanism }) {
+  return mechanism === "zcdp" ? "optimal" : "exact";
+}
+
+let count = 0;
+
+// A part belongs to a question if it is what the server says at the part's address, and that follows from the question alone. `axis` is how far
+// the curve before it reached, and `held` says that the axis must stay.
+export class Question {
+  #waiting = [];
+
+  constructor(state, { movedAt, axis = null, held = false }) {
+    count += 1;
+    this.number = count;
+    this.state = structuredClone(state);
+    this.link = addressOf(state);
+    this.movedAt = movedAt;
+    this.axis = axis;
+    this.held = held;
+    this.parts = {}; // each { content } or { refused }
+    this.refusal = null; // why there is no answer
+  }
+
+  // Where the server says what a part is; null as long as that cannot be known.
+  address(part) {
+    const { state } = this;
+    if (part === "bound") return addressAt(state.question, { ...words(state), method: QUICKEST });
+    if (part === "best") return addressAt(state.question, { ...words(state), method: bestMethod(state) });
+    if (part === "table") return addressAt(state.question, words(state));
+    if (!this.isSettled) return null;
+    const { rounds, epochs, delta, ...step } = wordsOfRun(state, this.row, this.found.inputs);
+    if (part === "attack") return addressAt("trade-off", { ...step, ...(rounds === undefined ? { epochs } : { rounds }) });
+    return addressAt("curve", { ...step, delta, last: this.last });
+  }
+
+  // Take in what arrived, if it belongs here.
+  take(part, address, outcome) {
+    if (this.address(part) !== address) return false;
+    this.parts[part] = outcome;
+    if (part === "table" && outcome.refused !== undefined) this.refusal = outcome.refused;
+    if (this.isWhole || this.refusal !== null) this.#end(this.isWhole);
+    return true;
+  }
+
+  content(part) {
+    return this.parts[part]?.content;
+  }
+
+  // The best answer that is there.
+  get found() {
+    return this.content("table") ?? this.content("best") ?? this.content("bound");
+  }
+
+  get row() {
+    return this.found?.answers.findLast((each) => each.error === undefined);
+  }
+
+  // Whether nothing tighter will come than what is there.
+  get isSettled() {
+    return this.content("table") !== undefined || this.content("best") !== undefined;
+  }
+
+  get isWhole() {
+    return this.content("table") !== undefined && this.parts.curve !== undefined && this.parts.attack !== undefined;
+  }
+
+  // How many rounds the answer is about.
+  get rounds() {
+    const { row, found: { inputs } } = this;
+    return row.rounds ?? inputs.rounds ?? Math.ceil(inputs.epochs / row.sampling_rate - 1e-6);
+  }
+
+  // How far the curve reaches: somewhat beyond the rounds in question, and not another length for every small move.
+  get last() {
+    if (this.axis && (this.held || (this.rounds > 0.45 * this.axis && this.rounds < 0.93 * this.axis))) return this.axis;
+    return Math.min(Math.max(niceAbove(Math.max(this.rounds, 1) * 1.25), 10), 2 ** 53);
+  }
+
+  // Whether all of it is there, as soon as that is known; false if the question was left before.
+  whole() {
+    if (this.isWhole || this.refusal !== null) return Promise.resolve(this.isWhole);
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  leave() {
+    this.#end(false);
+  }
+
+  #end(isWhole) {
+    for (const resolve of this.#waiting.splice(0)) resolve(isWhole);
+  }
+}
