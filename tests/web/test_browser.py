@@ -23,7 +23,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from dprounds import questions
+from dprounds.plots.style import LAYERS, METHOD_STYLES
 from dprounds.questions import Answers, Setting
+from dprounds.questions.wording import METHODS_IN_WORDS
 from tests.web.conftest import Served
 
 playwright: Any = pytest.importorskip("playwright.sync_api", reason="the page is driven by Playwright")
@@ -556,3 +558,285 @@ def test_pictures_for_the_documentation(open_page: Open) -> None:
         page.wait_for_load_state("networkidle")
         page.set_viewport_size({"width": 1280, "height": 800})
         page.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"page-{name}.png")
+
+
+class Held:
+    """Requests that are kept from the server until they are let go."""
+
+    def __init__(self, page: Page, *words: str, but: str = "#") -> None:
+        self.words, self.but = words, but
+        self.kept: list[Any] = []
+        page.route("**/api/**", self._keep)
+
+    def _keep(self, route: Any) -> None:
+        if any(word in route.request.url for word in self.words) and self.but not in route.request.url:
+            self.kept.append(route)
+        else:
+            route.continue_()
+
+    def let_go(self) -> None:
+        self.words = ()
+        for route in self.kept:
+            with contextlib.suppress(playwright.Error):  # given up meanwhile
+                route.continue_()
+
+
+def download(page: Page, button: str) -> str:
+    """What a button saves."""
+    with page.expect_download() as saved:
+        page.locator(button).click()
+    return str(Path(saved.value.path()).read_text())
+
+
+@pytest.mark.parametrize("button", ["#save-json", "#save-csv", "#save-figure"])
+def test_a_file_saved_right_after_a_move_belongs_to_one_question(open_page: Open, button: str) -> None:
+    page = open_page()
+    whole(page)
+    before = download(page, button)
+    held = Held(page, "/curve", "/trade-off")
+    page.locator("#noise_multiplier").fill("2")
+    playwright.expect(page.locator("#value")).to_have_text("99,448")  # the answer is there, and the curves are not
+    with page.expect_download() as saved:
+        page.locator(button).click()
+        playwright.expect(page.locator("#done")).to_have_text("Waiting for the whole answer…")
+        held.let_go()
+    soon = Path(saved.value.path()).read_text()
+    whole(page)
+    assert soon == download(page, button)
+    assert soon != before
+    if button == "#save-json":
+        found = json.loads(soon)
+        assert found["inputs"]["noise_multiplier"] == 2
+        exact = [row for row in found["curve"] if row["method"] == "exact"]
+        assert exact[-1]["epsilon"] == pytest.approx(
+            (Setting(noise_multiplier=2.0, **SGD).step() * exact[-1]["rounds"]).epsilon(delta=1e-5), rel=1e-3
+        )
+
+
+def test_a_file_of_a_question_that_was_left_is_not_saved(open_page: Open) -> None:
+    page = open_page()
+    whole(page)
+    downloads: list[str] = []
+    page.on("download", lambda saved: downloads.append(saved.url))
+    held = Held(page, "/curve", "/trade-off")
+    page.locator("#noise_multiplier").fill("2")
+    page.locator("#save-json").click()
+    playwright.expect(page.locator("#done")).to_have_text("Waiting for the whole answer…")
+    page.locator("#noise_multiplier").fill("3")
+    playwright.expect(page.locator("#done")).to_have_text("The question has changed since: press again.")
+    held.let_go()
+    whole(page)
+    assert downloads == []
+    page.locator("#delta").fill("2")
+    playwright.expect(page.locator("#refusal")).to_be_visible()
+    page.locator("#save-json").click()
+    playwright.expect(page.locator("#done")).to_have_text("There is no answer to take.")
+
+
+def test_what_is_not_yet_computed_is_dimmed_beside_a_new_headline(open_page: Open) -> None:
+    page = open_page()
+    whole(page)
+    assert not any(dimmed(page).values())
+    held = Held(page, "/curve", "/trade-off", "/rounds", but="method=")
+    page.locator("#noise_multiplier").fill("2")
+    playwright.expect(page.locator("#value")).to_have_text("99,448")
+    assert dimmed(page) == {"headline": False, "sentence": False, "table": True, "curve": True, "attack": True}
+    page.wait_for_timeout(700)
+    for place in ("#rounds-figure", "#attack-figure", "#methods"):  # and says that it is on its way
+        assert page.evaluate(f"getComputedStyle(document.querySelector('{place}'), '::after').opacity") == "1"
+    held.let_go()
+    whole(page)
+    assert not any(dimmed(page).values())
+    assert page.locator("#table tr.best td").first.inner_text() == "99,448"
+
+
+def test_a_headline_that_is_late_is_dimmed_too(open_page: Open) -> None:
+    page = open_page()
+    whole(page)
+    held = Held(page, "/rounds")
+    page.locator("#epsilon").fill("2")
+    wait_until(page, "document.getElementById('headline').classList.contains('stale')")
+    assert all(dimmed(page).values())
+    held.let_go()
+    whole(page)
+    assert not any(dimmed(page).values())
+
+
+def test_the_budget_moves_along_a_curve_that_stays(open_page: Open) -> None:
+    """The curve does not depend on the budget, so that it is neither dimmed nor asked for again."""
+    page = open_page()
+    whole(page)
+    Held(page, "/curve")
+    page.locator("#rounds-chart [role=slider]").focus()
+    page.keyboard.press("ArrowUp")
+    expect_sentence(page, rounds_as_shown(page).sentence)
+    assert not dimmed(page)["curve"]
+
+
+def test_a_bound_that_stands_in_says_on_which_side_it_errs(open_page: Open) -> None:
+    page = open_page("?question=rounds&epsilon=3&delta=1e-5&noise_multiplier=20")
+    whole(page)
+    held = Held(page, "method=exact")
+    page.locator("#mechanism").select_option("laplace")
+    page.locator("#sampling").select_option("batch")
+    playwright.expect(page.locator("#headline")).to_contain_text("at least")
+    playwright.expect(page.locator("#sentence")).to_contain_text("The exact answer is being computed.")
+    held.let_go()
+    whole(page)
+    assert "at least" not in page.locator("#headline").inner_text()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_downloaded_figure_is_whole(open_page: Open, width: int, tmp_path: Path) -> None:
+    page = open_page("?question=rounds&epsilon=3&delta=1e-4&noise_multiplier=1.1&batch_size=256&dataset_size=60000")
+    page.set_viewport_size({"width": width, "height": 860})
+    whole(page)
+    drawn = page.context.new_page()
+    drawn.set_content(download(page, "#save-figure"))
+    boxes = drawn.evaluate(
+        """[...document.querySelectorAll("svg text, svg line.curve")].map((each) => {
+             const { left, right, top, bottom } = each.getBoundingClientRect();
+             const whole = document.querySelector("svg").getBoundingClientRect();
+             return { text: each.textContent, name: each.getAttribute("class"), left, right, top, bottom,
+               inside: left >= whole.left && right <= whole.right && top >= whole.top && bottom <= whole.bottom };
+           })"""
+    )
+    assert [box["text"] for box in boxes if not box["inside"]] == []
+    words = " ".join(box["text"] for box in boxes)
+    found = library_answer(
+        "?question=rounds&epsilon=3&delta=1e-4&noise_multiplier=1.1&batch_size=256&dataset_size=60000"
+    )
+    for sentence in (found.sentence, found.holds_for, *found.remarks, "budget ε = 3"):
+        assert sentence in words
+    written = [box for box in boxes if box["text"] in ("moments", "balle", "closed-form", "optimal", "exact")]
+    lines = [box for box in boxes if not box["text"]]
+    assert len(written) == len(lines) == 5
+    for one in written:  # no name runs into the next, or into its line
+        for other in (*written, *lines):
+            apart = one["right"] <= other["left"] or other["right"] <= one["left"]
+            assert one is other or apart or one["bottom"] <= other["top"] + 1 or other["bottom"] <= one["top"] + 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_method_has_one_look_on_the_page_and_in_pictures(open_page: Open, scheme: str) -> None:
+    page = open_page(color_scheme=scheme)
+    whole(page)
+    for method, style in METHOD_STYLES.items():
+        red, green, blue = (int(style.color[i : i + 2], 16) for i in (1, 3, 5))
+        stroke, width = page.evaluate(
+            """(method) => { const style = getComputedStyle(document.querySelector(`#rounds-chart .curve.${method}`));
+                 return [style.stroke, style.strokeWidth]; }""",
+            method,
+        )
+        assert stroke == f"rgb({red}, {green}, {blue})"
+        assert width == f"{style.width:g}px"
+    order = page.evaluate("[...document.querySelectorAll('#rounds-chart .curve')].map((each) => each.classList[1])")
+    assert tuple(order) == LAYERS
+
+
+def test_a_link_that_asks_what_the_page_does_not_know_says_so(open_page: Open) -> None:
+    page = open_page("?question=foo")
+    whole(page)
+    assert page.locator("#trouble").inner_text() == (
+        "This link asks “foo”; this page answers rounds, epsilon, delta, noise, rate. It shows its own example instead."
+    )
+    assert page.locator("#value").inner_text() == "21,364"
+    page.locator("#epsilon").fill("2")
+    playwright.expect(page.locator("#trouble")).to_be_hidden()
+    page = open_page("?question=noise&epsilon=3&delta=1e-5&sampling_rate=0.01&rounds=100&mechanism=zcdp&epsilom=2")
+    whole(page)
+    assert page.locator("#trouble").inner_text() == (
+        "Of this link, “epsilom” is no word of this page; “zcdp” is no mechanism of this question, which takes "
+        "gaussian, laplace, discrete-gaussian. Left out."
+    )
+
+
+def test_a_number_that_no_double_holds_is_refused_at_its_field(open_page: Open) -> None:
+    page = open_page("?question=rounds&epsilon=1e400&delta=1e-5&noise_multiplier=20")
+    sentence = "epsilon must be a number that a double holds, got '1e400': too large."
+    playwright.expect(page.locator("#refusal")).to_have_text(sentence)
+    playwright.expect(page.locator("#epsilon-wrong")).to_have_text(sentence)
+    assert page.locator("#epsilon").get_attribute("aria-invalid") == "true"
+    for place in ("#charts", "#methods", "#actions", "#headline"):  # nothing was found yet, so nothing is shown
+        assert page.locator(place).is_hidden()
+    page.locator("#epsilon").fill("6")
+    expect_sentence(page, library_answer("?question=rounds&epsilon=6&delta=1e-5&noise_multiplier=20").sentence)
+    playwright.expect(page.locator("#charts")).to_be_visible()
+
+
+def test_an_infinite_answer_is_said_in_words_and_drawn_as_far_as_it_is_finite(open_page: Open) -> None:
+    page = open_page("?question=epsilon&delta=1e-5&mechanism=approximate-dp&step_epsilon=0.1&step_delta=1e-6&rounds=30")
+    whole(page)
+    assert page.locator("#headline").inner_text() == "∞ no finite ε is proven"
+    playwright.expect(page.locator("#rounds-chart")).to_contain_text("Beyond 10 rounds no finite ε is proven.")
+    assert page.locator("#rounds-chart .curve.exact").count() == 1
+    ticks = page.locator("#rounds-chart text").all_text_contents()
+    assert "1.5" in ticks  # the axis fits what is drawn
+
+
+def test_it_says_what_is_assumed_and_what_the_methods_are(open_page: Open) -> None:
+    page = open_page("?question=rounds&epsilon=3&delta=1e-4&noise_multiplier=1.1&batch_size=256&dataset_size=60000")
+    whole(page)
+    found = library_answer(
+        "?question=rounds&epsilon=3&delta=1e-4&noise_multiplier=1.1&batch_size=256&dataset_size=60000"
+    )
+    assert "add or remove one record" in found.holds_for
+    assert page.locator("#holds-for").inner_text() == found.holds_for
+    assert page.locator("#remarks").inner_text() == found.remarks[0]
+    assert found.remarks[0] in page.locator("#spoken").inner_text()
+    for method, words in METHODS_IN_WORDS.items():
+        assert page.locator(f"#explained [data-method={method}] dd").inner_text() == words
+    assert page.locator("#legend li").first.get_attribute("title") == METHODS_IN_WORDS["moments"]
+    page.locator("#delta").fill("1e-6")
+    whole(page)
+    assert page.locator("#remarks").is_hidden()
+
+
+def test_nothing_below_the_answer_moves_when_its_sentence_changes(open_page: Open) -> None:
+    page = open_page("?question=rounds&epsilon=3&delta=1e-5&noise_multiplier=1.1&batch_size=256&dataset_size=60000")
+    whole(page)
+    place = "document.getElementById('charts').getBoundingClientRect().top"
+    before = page.evaluate(place)
+    for epsilon in ("0", "2.123456", "3"):  # a sentence of one line, and of two
+        page.locator("#epsilon").fill(epsilon)
+        whole(page)
+        assert page.evaluate(place) == before
+
+
+def test_the_budget_line_is_dragged_beyond_the_chart(open_page: Open) -> None:
+    page = open_page()
+    whole(page)
+
+    def move(what: str, x: float, y: float) -> None:
+        page.mouse.move(x, y)
+        if what == "start":
+            page.mouse.down()
+        if what == "end":
+            page.mouse.up()
+
+    drag_line(page, -200, move)
+    assert float(asked_for(page, "epsilon")) > 4.5
+    whole(page)
+    line = page.locator("#rounds-chart .budget .line").bounding_box()
+    assert line["y"] > page.locator("#rounds-chart").bounding_box()["y"] + 20  # the scale has followed
+
+
+def test_on_a_phone_the_chart_comes_before_the_inputs_and_the_table_fits(open_page: Open) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 390, "height": 844})
+    for query in QUESTIONS.values():
+        page.goto(page.url.partition("?")[0] + query)
+        whole(page)
+        tops = [page.locator(place).bounding_box()["y"] for place in ("#questions", "#rounds-figure", "#fields")]
+        assert tops == sorted(tops)
+        wide, room = page.evaluate(
+            "(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.getElementById('methods'))"
+        )
+        assert wide <= room, query
+
+
+def test_the_chart_of_a_rate_for_epochs_reaches_its_rounds(open_page: Open) -> None:
+    page = open_page(QUESTIONS["rate by epochs"])
+    whole(page)
+    made = library_answer(QUESTIONS["rate by epochs"]).best.values["rounds"]
+    assert page.locator("#rounds-chart .note").text_content() == f"{made:,} rounds"

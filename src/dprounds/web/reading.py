@@ -104,7 +104,7 @@ def _held(name: str, value: object) -> object:
     """`value`, unless it is a number that no double holds."""
     if isinstance(value, _Beyond):
         size = "small" if float(value) == 0.0 else "large"
-        raise ParameterError(f"{name} must be a number that a double holds, got {show(str(value))}, which is too {size}.")
+        raise ParameterError(f"{name} must be a number that a double holds, got {show(str(value))}: too {size}.")
     return value
 
 

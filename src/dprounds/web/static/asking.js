@@ -38,10 +38,7 @@ export class Lane {
   // Leave what is under way or waits, unless it is for this address.
   keepOnly(address) {
     if (this.#next?.address !== address) this.#next = null;
-    if (this.#current && this.#current.address !== address) {
-      this.#current.control.abort();
-      this.#current.address = null;
-    }
+    if (this.#current && this.#current.address !== address) abort(this.#current);
   }
 
   stop() {
@@ -74,5 +71,10 @@ export class Lane {
 }
 
 function giveUp(current, lane) {
-  if (lane.isOn(current) && lane.waiting) lane.keepOnly(null);
+  if (lane.isOn(current) && lane.waiting) abort(current);
+}
+
+function abort(current) {
+  current.control.abort();
+  current.address = null; // the same may be asked again
 }

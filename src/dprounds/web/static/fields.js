@@ -83,21 +83,14 @@ export function words(state) {
   return found;
 }
 
-// The words of the run that was found, for its curves: the answer takes the place of what was asked for.
+// The words of the run that was found, for its curves: the answer takes the place of what was asked for, and rounds that of epochs.
 export function wordsOfRun(state, row, inputs) {
-  const { epsilon, ...found } = words(state);
-  if (state.question === "rounds") found.rounds = row.rounds;
+  const { epsilon, epochs, dataset_size, ...found } = words(state);
+  if (found.batch_size !== undefined) found.dataset_size = dataset_size;
   if (state.question === "delta") found.delta = row.delta;
   if (state.question === "noise") found.noise_multiplier = row.noise_multiplier;
-  if (state.question === "rate") {
-    found.sampling_rate = row.sampling_rate;
-    delete found.dataset_size;
-  }
-  if (inputs.rounds !== undefined && found.epochs !== undefined) {
-    delete found.epochs;
-    found.rounds = inputs.rounds;
-  }
-  return found;
+  if (state.question === "rate") found.sampling_rate = row.sampling_rate;
+  return { ...found, rounds: row.rounds ?? inputs.rounds };
 }
 
 // A number as JSON writes it, from what people type: 60,000 or .5; anything else as it is, for the library to refuse.

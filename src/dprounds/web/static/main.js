@@ -326,7 +326,8 @@ function showTable(question) {
   };
   const head = document.createElement("tr");
   const titles = ["Method", wanted.title, ...(withExtra ? [withExtra[1]] : []), "Against moments", "Against Balle"];
-  head.append(...titles.map((title) => cell("th", title, { scope: "col" })));
+  // on a narrow screen epochs and batch, which the headline has too, give way
+  head.append(...titles.map((title) => cell("th", title, { scope: "col", className: title === withExtra?.[1] ? "wide" : "" })));
   at("table").tHead.replaceChildren(head);
   const base = (method) => number(found.answers.find((row) => row.method === method)?.[wanted.name]);
   at("table").tBodies[0].replaceChildren(...found.answers.map((row) => {
@@ -338,7 +339,7 @@ function showTable(question) {
       return line;
     }
     line.append(cell("td", digits(row[wanted.name], !wanted.more)));
-    if (withExtra) line.append(cell("td", digits(row[withExtra[0]], false)));
+    if (withExtra) line.append(cell("td", digits(row[withExtra[0]], false), { className: "wide" }));
     for (const method of ["moments", "balle"]) {
       const [size, share] = change(row[`change_from_${method}`], base(method));
       // on a narrow screen the share alone has room

@@ -53,8 +53,8 @@ export class Question {
     if (part === "best") return addressAt(state.question, { ...words(state), method: bestMethod(state) });
     if (part === "table") return addressAt(state.question, words(state));
     if (!this.isSettled) return null;
-    const { rounds, epochs, delta, ...step } = wordsOfRun(state, this.row, this.found.inputs);
-    if (part === "attack") return addressAt("trade-off", { ...step, ...(rounds === undefined ? { epochs } : { rounds }) });
+    const { rounds, delta, ...step } = wordsOfRun(state, this.row, this.found.inputs);
+    if (part === "attack") return addressAt("trade-off", { ...step, rounds });
     return addressAt("curve", { ...step, delta, last: this.last });
   }
 
@@ -91,8 +91,7 @@ export class Question {
 
   // How many rounds the answer is about.
   get rounds() {
-    const { row, found: { inputs } } = this;
-    return row.rounds ?? inputs.rounds ?? Math.ceil(inputs.epochs / row.sampling_rate - 1e-6);
+    return this.row.rounds ?? this.found.inputs.rounds;
   }
 
   // How far the curve reaches: somewhat beyond the rounds in question, and not another length for every small move.
