@@ -8,6 +8,7 @@ import json
 import math
 import socket
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -493,3 +494,47 @@ def test_every_complete_question_is_answered_or_refused_in_a_sentence(
     assert response.status_code in (200, 422), (asked, response.text)
     content = response.json()
     assert is_one_sentence(response) if response.status_code == 422 else content["question"] == question
+
+
+def served_with(documentation: Path, address: str) -> httpx.Response:
+    """What a server with this documentation says at an address."""
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app=create_app(documentation=documentation))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.get(address)
+
+    return asyncio.run(ask())
+
+
+def test_the_page_links_to_the_documentation_where_it_was_built(tmp_path: Path) -> None:
+    assert "make docs" in served_with(tmp_path / "nothing", "/").text
+    assert 'href="/docs/' not in served_with(tmp_path / "nothing", "/").text
+    assert served_with(tmp_path / "nothing", "/docs/index.html").status_code == 404
+
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "index.html").write_text("<p>documentation</p>")
+    (tmp_path / "_static" / "theme.css").write_text("p{}")
+    (tmp_path / ".buildinfo").write_text("secret")
+    assert served_with(tmp_path, "/").text.count('href="/docs/index.html">Documentation</a>') == 2
+    found = served_with(tmp_path, "/docs/index.html")
+    assert found.text == "<p>documentation</p>"
+    assert found.headers["content-type"].startswith("text/html")
+    assert found.headers["x-frame-options"] == "DENY"
+    # its own inline scripts and styles run; those of the page itself still may not, and nothing comes from elsewhere
+    assert "script-src 'self' 'unsafe-inline'" in found.headers["content-security-policy"]
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    assert "unsafe" not in served_with(tmp_path, "/").headers["content-security-policy"]
+    assert served_with(tmp_path, "/docs/_static/theme.css").headers["content-type"].startswith("text/css")
+    for outside in ("/docs/.buildinfo", "/docs/../index.html", "/docs/%2e%2e/app.py"):
+        assert served_with(tmp_path, outside).status_code == 404
+
+
+@pytest.mark.parametrize(("text", "size"), [("1e400", "large"), ("-1e400", "large"), ("1e-400", "small")])
+def test_a_number_that_no_double_holds_is_refused_by_its_name(client: httpx.Client, text: str, size: str) -> None:
+    sentence = f"delta must be a number that a double holds, got '{text}': too {size}."
+    asked = client.get("/api/rounds", params={"epsilon": 1, "noise_multiplier": 20, "delta": text})
+    body = f'{{"epsilon": 1, "noise_multiplier": 20, "delta": {text}}}'
+    posted = client.post("/api/rounds", content=body, headers={"content-type": "application/json"})
+    for found in (asked, posted):
+        assert (found.status_code, found.json()) == (422, {"error": sentence})

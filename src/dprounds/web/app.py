@@ -226,7 +226,7 @@ def _filled(page: str, *, has_documentation: bool) -> str:
     )
     link = '<a href="/docs/index.html">Documentation</a>'
     parts = {
-        "documentation": link if has_documentation else "",
+        "documentation": link.replace("<a ", '<a id="to-documentation" ') if has_documentation else "",
         "assumptions": html.escape(ASSUMPTIONS),
         "methods": methods,
         "more": f"{link}: tutorial, theory with proofs, pitfalls."

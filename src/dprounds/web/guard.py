@@ -25,9 +25,11 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-# The documentation, as Sphinx writes it, has small scripts and styles in its pages. It holds nothing that was asked.
-POLICY_OF_DOCUMENTATION = POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'").replace(
-    "style-src 'self'", "style-src 'self' 'unsafe-inline'"
+# The documentation has small scripts and styles in its pages, as Sphinx writes them; nothing in it is from requests.
+POLICY_OF_DOCUMENTATION = (
+    POLICY.replace("script-src 'self'", "script-src 'self' 'unsafe-inline'")
+    .replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+    .replace("form-action 'none'", "form-action 'self'")  # its search
 )
 HEADERS = {
     "content-security-policy": POLICY,

@@ -4,7 +4,7 @@ import { Lane, Refused, ask } from "./asking.js";
 import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.js";
 import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, stateOf } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
-import { PARTS, Question, remember, remembered } from "./question.js";
+import { Question, remember, remembered } from "./question.js";
 import { asCommand, asCsv, asPython } from "./words.js";
 
 const at = (id) => document.getElementById(id);
@@ -24,6 +24,8 @@ const PAUSE = 60;
 const TENTH = 100;
 // Of which it may take this much, for no move takes as long as the last; and one quick answer does not undo a slow one.
 const SHARE = 0.7;
+// The exact answer takes about this much of the time of the table.
+const IN_TABLE = 0.6;
 // Where each part is shown.
 const PLACES = { answer: ["headline", "sentence", "holds-for", "remarks"], table: ["table"], curve: ["rounds-chart", "legend"], attack: ["attack-figure"] };
 // A figure to take away has a size of its own, whatever the screen's.
@@ -35,7 +37,7 @@ let moving = null; // the timer that says when a move is done
 let overdue = null; // the timer that says that an answer has taken a tenth of a second
 const shown = { answer: null, table: null, curve: null, attack: null }; // the question that each part on the screen belongs to
 const pace = new Map(); // how long exact answers took last, by kind of question
-const lanes = Object.fromEntries(["quick", ...PARTS].map((name) => [name, new Lane()]));
+const lanes = { quick: new Lane(), table: new Lane(), curve: new Lane(), attack: new Lane() };
 
 const form = new Form(at("fields"), (name, value, event) => {
   if (name in NUMBERS) state.values[name] = value;
@@ -74,7 +76,7 @@ function moved(event) {
   });
   form.show(state);
   placeBudget();
-  for (const name of ["best", "table", "attack"]) lanes[name].stop();
+  for (const name of ["table", "attack"]) lanes[name].stop();
   clearTimeout(moving);
   clearTimeout(overdue);
   moving = setTimeout(settled, PAUSE);
@@ -90,20 +92,18 @@ function settled() {
   goOn();
 }
 
-// Ask for what is next: the curve follows the answer even while the hand moves; the rest waits until it rests.
+// Ask for what is next: the curve follows the answer even while the hand moves; the rest waits until it rests. The table has the best answer
+// too, if a bound stands in for it.
 function goOn() {
-  const { parts } = current;
-  if (current.refusal !== null) return;
+  const { parts, refusal } = current;
+  if (refusal !== null) return;
   // whether another method has an answer, or none has, is for the table to say
-  if (parts.best?.refused !== undefined || parts.bound?.refused !== undefined) want("table");
+  const isRefused = parts.best?.refused !== undefined || parts.bound?.refused !== undefined;
+  if (isRefused || (!moving && current.found)) want("table");
   if (!moving) lanes.curve.keepOnly(current.address("curve"));
-  if (current.isSettled) want("curve");
-  if (moving || !current.found) return;
-  if (!current.isSettled && parts.best === undefined) want("best");
-  if (current.isSettled) {
-    want("table");
-    want("attack");
-  }
+  if (!current.isSettled) return;
+  want("curve");
+  if (!moving) want("attack");
 }
 
 // Have a part of a question, unless it is there.
@@ -127,6 +127,7 @@ function want(part, question = current, lane = lanes[part]) {
       outcome = { refused: error.message };
     } finally {
       if (part === "best") keepPace(question, performance.now() - begun, signal.aborted);
+      if (part === "table" && question.parts.bound) keepPace(question, IN_TABLE * (performance.now() - begun), signal.aborted);
     }
     if (!signal.aborted) arrived(part, address, outcome, question);
   });

@@ -4,9 +4,8 @@ import { addressAt } from "./asking.js";
 import { niceAbove } from "./chart.js";
 import { addressOf, words, wordsOfRun } from "./fields.js";
 
-// What the page is made of. The first two are an answer by one method, of which the quicker one may stand in for the best.
-export const PARTS = ["bound", "best", "table", "curve", "attack"];
-export const QUICKEST = "closed-form";
+// A bound that is soon there may stand in for the best answer.
+const QUICKEST = "closed-form";
 // Answers are a few kilobytes each.
 const MOST_KNOWN = 200;
 
@@ -23,7 +22,7 @@ export function remembered(address) {
   return known.get(address);
 }
 
-export function bestMethod({ mechanism }) {
+function bestMethod({ mechanism }) {
   return mechanism === "zcdp" ? "optimal" : "exact";
 }
 
@@ -42,7 +41,7 @@ export class Question {
     this.movedAt = movedAt;
     this.axis = axis;
     this.held = held;
-    this.parts = {}; // each { content } or { refused }
+    this.parts = {}; // bound, best, table, curve, attack: each { content } or { refused }
     this.refusal = null; // why there is no answer
   }
 
