@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import statistics
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
@@ -176,10 +175,10 @@ def test_a_bad_value_shows_the_librarys_sentence_beside_its_field_and_dims_the_l
     page = open_page()
     settle(page)
     for text, sentence in (
-        ("2", "delta must be in (0, 1), got 2."),
-        ("small", "delta must be a real number in (0, 1), got 'small'."),
-        ("", "delta must be a real number in (0, 1), got ''."),
-        ("nan", "delta must be a real number in (0, 1), got 'nan'."),
+        ("2", "delta must be in [0, 1), got 2."),
+        ("small", "delta must be a real number in [0, 1), got 'small'."),
+        ("", "delta must be a real number in [0, 1), got ''."),
+        ("nan", "delta must be a real number in [0, 1), got 'nan'."),
     ):
         page.locator("#delta").fill(text)
         playwright.expect(page.locator("#refusal")).to_have_text(sentence)
@@ -521,30 +520,23 @@ def test_a_server_that_is_gone_is_named(open_page: Open) -> None:
     expect_sentence(page, library_answer("?question=rounds&epsilon=5.5&delta=1e-5&noise_multiplier=20").sentence)
 
 
-def test_an_answer_appears_as_soon_as_it_is_computed(open_page: Open, record_property: Callable[..., None]) -> None:
-    """The page's own share of the time from a move to its answer; the server's depends on who else computes."""
+def test_every_move_is_measured_to_its_answer_and_to_all_of_it(open_page: Open) -> None:
+    """How long that takes depends on who else computes: `benchmarks.moves` says it of a quiet machine."""
     page = open_page()
-    settle(page)
-    page.wait_for_load_state("networkidle")
-    page.evaluate("performance.clearMeasures(), performance.clearResourceTimings()")
-    for step in range(8):
+    whole(page)
+    page.evaluate("performance.clearMeasures()")
+    for step in range(3):
         page.evaluate(
             """(share) => { const slider = document.getElementById("noise_multiplier-slider"); slider.value = share;
                  slider.dispatchEvent(new Event("input")); }""",
             200 + 20 * step,
         )
-        wait_until(page, f"performance.getEntriesByName('answer').length >= {step + 1}")
-        settle(page)
-    times = page.evaluate("performance.getEntriesByName('answer').map((each) => each.duration)")
-    computed = page.evaluate(
-        """performance.getEntriesByType("resource").filter((each) => each.name.includes("/api/rounds") &&
-             each.name.includes("method=exact")).map((each) => each.duration)"""
+        whole(page)
+    first, last = page.evaluate(
+        """["answer", "settled"].map((name) => performance.getEntriesByName(name).map((each) => each.duration))"""
     )
-    record_property("milliseconds", times)
-    print(
-        f"from move to answer: {[round(time) for time in times]} ms, of which asked {[round(x) for x in computed]} ms"
-    )
-    assert statistics.median(times) - statistics.median(computed) < 100
+    assert len(first) == len(last) == 3
+    assert all(0 < one <= all_of_it for one, all_of_it in zip(first, last, strict=True))
 
 
 @pytest.mark.skipif(
@@ -553,10 +545,8 @@ def test_an_answer_appears_as_soon_as_it_is_computed(open_page: Open, record_pro
 def test_pictures_for_the_documentation(open_page: Open) -> None:
     for name, scheme in (("light", "light"), ("dark", "dark")):
         page = open_page(color_scheme=scheme)
-        settle(page)
-        wait_until(page, "document.getElementById('attack-sentence').textContent.includes('1 % false alarms')")
-        page.wait_for_load_state("networkidle")
-        page.set_viewport_size({"width": 1280, "height": 800})
+        page.set_viewport_size({"width": 1280, "height": 860})
+        whole(page)
         page.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"page-{name}.png")
 
 
@@ -840,3 +830,15 @@ def test_the_chart_of_a_rate_for_epochs_reaches_its_rounds(open_page: Open) -> N
     whole(page)
     made = library_answer(QUESTIONS["rate by epochs"]).best.values["rounds"]
     assert page.locator("#rounds-chart .note").text_content() == f"{made:,} rounds"
+
+
+def test_a_delta_of_zero_is_a_question(open_page: Open) -> None:
+    page = open_page("?question=epsilon&delta=0&mechanism=laplace&noise_multiplier=2&rounds=1")
+    whole(page)
+    assert page.locator("#value").inner_text() == "0.5"
+    assert page.locator("#sentence").inner_text() == "1 round costs ε = 0.5 at δ = 0."
+    assert page.locator("#rounds-chart .curve.exact").count() == 1
+    page.locator("#mechanism").select_option("gaussian")  # which has no largest loss
+    whole(page)
+    assert page.locator("#headline").inner_text() == "∞ no finite ε is proven"
+    playwright.expect(page.locator("#rounds-chart")).to_contain_text("No finite ε is proven for any of these rounds.")

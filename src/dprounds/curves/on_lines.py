@@ -108,17 +108,17 @@ def _own_epsilon(run: Run, delta: float) -> float:
 
 
 def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
-    """Exact delta at each of increasing epsilons, and whether each is known to be within `WIDEST` of the truth.
+    """Exact delta at each of increasing epsilons, and whether they are tight.
 
-    Errs upward. A delta that may be further above is as far above as that of the run itself, or inf where none is
-    proven; a best order may then prove less.
+    Errs upward. Tight deltas are within `WIDEST` of the truth, or are the run's own profile. Others may be further
+    above it, or inf where none is proven; a best order may then prove less.
     """
     if run._responses() is not None:  # few randomized responses have a short sum of their own
         return np.asarray(run.profile(epsilons, method="exact")), True
     try:
         deltas, is_wide = _deltas_on_lines(run, epsilons)
     except NumericalError:
-        return _own_deltas(run, epsilons), False
+        return _own_deltas(run, epsilons)
     if is_wide.any() and run._is_carried:  # atoms, of which a lattice may tell more
         with suppress(NumericalError):
             deltas[is_wide] = np.minimum(deltas[is_wide], run._lattice_profile(epsilons[is_wide]))
@@ -152,8 +152,8 @@ def _deltas_on_lines(run: Run, epsilons: Array) -> tuple[Array, NDArray[np.bool_
     return deltas, is_wide
 
 
-def _own_deltas(run: Run, epsilons: Array) -> Array:
-    """Delta as the run itself answers, at every epsilon if its row is tight, else at a few; inf elsewhere."""
+def _own_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
+    """Delta as the run itself answers, at every epsilon if its row is tight, else at a few and inf elsewhere."""
     found = np.full_like(epsilons, math.inf)
 
     def ask(i: int) -> float:
@@ -165,10 +165,10 @@ def _own_deltas(run: Run, epsilons: Array) -> Array:
         row = np.asarray(run.profile(epsilons, method="exact"))
         # a lattice made for a larger epsilon may serve for a smaller one, and be far above it
         if all(row[i] <= POOR * ask(i) for i in {0, epsilons.size // 4}):
-            return np.asarray(np.minimum(row, found))
+            return np.asarray(np.minimum(row, found)), True
     for i in evenly(range(epsilons.size), FEW):
         ask(i)
-    return found
+    return found, False
 
 
 def far_deltas(run: Run, epsilons: Array) -> Array:
