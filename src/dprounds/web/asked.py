@@ -110,8 +110,9 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     if last is None:
         last = max(setting.total_rounds(), 1)
     last = _validate.count("last", last, least=1)
-    shares = {"own": OWN, "shortest": max(math.ceil(last * UNSEEN), 1)}
-    curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, **shares, **_drawn("curve", values))
+    shortest = max(math.ceil(last * UNSEEN), 1)
+    drawn = _drawn("curve", values)
+    curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, own=OWN, shortest=shortest, **drawn)
     inputs = {**setting.given(), "delta": delta, "last": last}
     sentence = f"ε over 1 to {plain(int(curve.rounds[-1]))} rounds at δ = {curve.delta:g}, by {_listed(curve.epsilon)}."
     return _rows("curve", inputs, curve.to_rows(), sentence, setting.step() * 1)
