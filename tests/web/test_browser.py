@@ -692,6 +692,8 @@ def test_the_downloaded_figure_is_whole(open_page: Open, width: int, tmp_path: P
            })"""
     )
     assert [box["text"] for box in boxes if not box["inside"]] == []
+    fills = drawn.evaluate("[...document.querySelectorAll('svg polyline')].map((each) => getComputedStyle(each).fill)")
+    assert fills == ["none"] * 5  # lines, not areas
     words = " ".join(box["text"] for box in boxes)
     found = library_answer(
         "?question=rounds&epsilon=3&delta=1e-4&noise_multiplier=1.1&batch_size=256&dataset_size=60000"

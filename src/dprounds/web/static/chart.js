@@ -296,7 +296,7 @@ const SLACK = 1.12;
 const EDGE = 14;
 const PAPER = [
   "text{font:12px sans-serif;fill:#4c5561}", ".title{font-size:14px;font-weight:600;fill:#16191d}", ".grid{stroke:#e4e8ed}",
-  ".axis{stroke:#4c5561}", ".drop{stroke:#16191d;stroke-dasharray:3 3}", ".mark{fill:#fff;stroke:#16191d;stroke-width:2}",
+  ".axis{stroke:#4c5561}", ".curve{fill:none;stroke-linejoin:round}", ".drop{stroke:#16191d;stroke-dasharray:3 3}", ".mark{fill:#fff;stroke:#16191d;stroke-width:2}",
   ".note{fill:#16191d;font-weight:600}", ".ground{stroke:#fff;stroke-width:4;paint-order:stroke}",
   ".budget{stroke:#8f4a00;stroke-width:2.5;stroke-dasharray:9 5}", ".of-budget{fill:#8f4a00;font-weight:700}",
 ].join("");
