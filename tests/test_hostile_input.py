@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,20 @@ from dprounds import (
     PureDP,
     RandomizedResponse,
     RdpCurve,
+    delta_from_rdp,
     epsilon_from_rdp,
     joint_range,
     max_rounds,
+    max_sampling_rate,
+    min_noise_multiplier,
+    rdp_from_dp,
+    worst_pair,
 )
-from dprounds.divergences import hockey_stick, renyi
+from dprounds.curves import epsilon_over_rounds, privacy_profile, trade_off_curve
+from dprounds.divergences import hockey_stick, kl, renyi, total_variation
 from dprounds.mechanisms import Run
+from dprounds.questions import Setting
+from dprounds.questions.ask import epsilon as ask_epsilon
 
 NONSENSE: list[Any] = [
     *(math.nan, -1.0, -math.inf, True, "abc", "1", None, 1j, {}, object(), b"1"),
@@ -72,6 +82,99 @@ def test_nonsense_gets_one_short_line(call: Callable[[Any], object], value: Any)
         call(value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
+
+
+# What NumPy takes for numbers, with or without a word: missing values, bytes, and what no double comes near.
+NO_NUMBERS: dict[str, Any] = {
+    "masked": np.ma.masked,
+    "masked array": np.ma.array([0.5, 0.25], mask=[False, True]),
+    "masked array without a mask": np.ma.array(0.5),
+    "list with masked": [0.5, np.ma.masked],
+    "list of masked arrays": [np.ma.array([0.5, 0.25], mask=[False, True])],
+    "bytes": b"\x01",
+    "bytearray": bytearray(b"\x01"),
+    "memoryview": memoryview(b"\x01"),
+    "list of bytearrays": [bytearray(b"\x01")],
+    "tuple of memoryviews": ((memoryview(b"\x01"),),),
+    "None in a list": [0.5, None],
+    "None in an array": np.array([0.5, None]),
+    "text in a list": [0.5, "0.5"],
+    "truth in a list": [0.5, True],
+    "truth": np.True_,
+    "objects": np.array([0.5, 0.25], dtype=object),
+    "complex array": np.array([0.5 + 0j]),
+    "date": np.datetime64("2026-01-01"),
+    "tiny long double": np.longdouble("1e-400"),
+    "list with a tiny long double": [np.longdouble("1e-400"), 0.5],
+    "huge long double": np.longdouble("1e400"),
+}
+if find_spec("pandas") is not None:
+    pandas = import_module("pandas")
+    NO_NUMBERS |= {"NA": pandas.NA, "series": pandas.Series([0.5, None], dtype="Float64")}
+RUN = Gaussian(1.0) * 10
+ARRAYS: dict[str, Callable[[Any], object]] = {
+    **{
+        name: call
+        for name, call in ONE_NUMBER.items()
+        if name not in ("parts", "direction", "max_rounds", "would_exceed")
+    },
+    "PoissonSampled.rdp": lambda value: PoissonSampled(Gaussian(1.0), value).rdp(2.0),
+    "rdp": RUN.rdp,
+    "profile": RUN.profile,
+    "trade_off": RUN.trade_off,
+    "true_positive_rate": RUN.true_positive_rate,
+    "guarantee": lambda value: RUN.guarantee(delta=value),
+    "log_moment": lambda value: RUN.log_moment("no" if value is NO_NUMBERS["complex array"] else value),
+    "epsilon_from_rdp": lambda value: epsilon_from_rdp(value, order=2.0, delta=1e-5),
+    "epsilon_from_rdp.order": lambda value: epsilon_from_rdp(0.5, order=value, delta=1e-5),
+    "epsilon_from_rdp.delta": lambda value: epsilon_from_rdp(0.5, order=2.0, delta=value),
+    "delta_from_rdp": lambda value: delta_from_rdp(value, order=2.0, epsilon=1.0),
+    "delta_from_rdp.epsilon": lambda value: delta_from_rdp(0.5, order=2.0, epsilon=value),
+    "rdp_from_dp": lambda value: rdp_from_dp(value, order=2.0, delta=1e-5),
+    "worst_pair": lambda value: worst_pair(order=2.0, epsilon=value, delta=1e-5),
+    "max_rounds.epsilon": lambda value: max_rounds(Gaussian(1.0), epsilon=value, delta=1e-5),
+    "max_rounds.delta": lambda value: max_rounds(Gaussian(1.0), epsilon=1.0, delta=value),
+    "min_noise_multiplier": lambda value: min_noise_multiplier(Gaussian, epsilon=value, delta=1e-5),
+    "min_noise_multiplier.tolerance": lambda value: min_noise_multiplier(
+        Gaussian, epsilon=1.0, delta=1e-5, tolerance=value
+    ),
+    "max_sampling_rate": lambda value: max_sampling_rate(
+        lambda q: PoissonSampled(Gaussian(1.0), q), epsilon=1.0, delta=value
+    ),
+    "would_exceed": lambda value: Accountant().would_exceed(Gaussian(1.0), value, 1e-5),
+    "remaining_rounds": lambda value: Accountant().remaining_rounds(Gaussian(1.0), epsilon=1.0, delta=value),
+    "hockey_stick": hockey_stick,
+    "renyi": renyi,
+    "least": joint_range(total_variation, kl).least,
+    "privacy_profile": lambda value: privacy_profile(RUN, epsilons=value),
+    "trade_off_curve": lambda value: trade_off_curve(RUN, false_positive_rates=value),
+    "epsilon_over_rounds": lambda value: epsilon_over_rounds(Gaussian(1.0), delta=value, last=10),
+    "Setting": lambda value: ask_epsilon(Setting(noise_multiplier=1.0, sampling_rate=value, rounds=10), delta=1e-5),
+    "ask": lambda value: ask_epsilon(Setting(noise_multiplier=1.0, rounds=10), delta=value),
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+@pytest.mark.parametrize("call", ARRAYS.values(), ids=ARRAYS)
+def test_what_is_no_number_is_not_taken_for_one(call: Callable[[Any], object], name: str) -> None:
+    """Behind a mask NumPy finds a 0, and a sampling rate of 0 costs nothing."""
+    value = NO_NUMBERS[name]
+    with pytest.raises(ParameterError) as caught:
+        call(value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_masked_and_other_points_off_the_line_are_refused() -> None:
+    for value in (np.ma.array([1 + 1j], mask=[True]), [1 + 1j, np.ma.masked], [1 + 1j, True]):
+        with pytest.raises(ParameterError, match="z must be"):
+            RUN.log_moment(value)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_a_long_double_that_is_no_whole_number_is_no_count() -> None:
+    if np.finfo(np.longdouble).eps < 2.0**-60:
+        with pytest.raises(ParameterError, match="rounds must be an integer"):
+            Gaussian(1.0) * np.longdouble("3.0000000000000000005")  # type: ignore[operator]  # the point of the test
 
 
 def test_numbers_of_every_kind_are_numbers() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ __all__ = [
     "broadcast",
     "choice",
     "count",
+    "given_array",
     "real",
     "real_array",
     "show",
@@ -79,21 +80,49 @@ def show(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+# What NumPy would take for numbers and is none: a mask that it drops, with what was hidden behind it for a value; the
+# bytes of a buffer; a truth value among numbers.
+_NO_NUMBERS = (np.ma.MaskedArray, bytes, bytearray, memoryview, bool, np.bool_)
+
+
+def given_array(value: object) -> NDArray[Any]:
+    """`value` as an array, before its kind is judged; raises TypeError where it, or a part of it, is no number."""
+    if isinstance(value, _NO_NUMBERS):
+        raise TypeError
+    if isinstance(value, (list, tuple)):
+        kinds = set(map(type, value))
+        if any(issubclass(kind, _NO_NUMBERS) for kind in kinds):
+            raise TypeError
+        if any(issubclass(kind, (list, tuple)) for kind in kinds):
+            for item in value:
+                given_array(item)
+    return np.asarray(value)
+
+
 def real_array(name: str, value: ArrayLike, interval: Interval) -> NDArray[np.float64]:
-    """`value` as float64, every element inside `interval`."""
+    """`value` as float64, every element inside `interval`.
+
+    Refuses what NumPy would silently turn into a float: text that looks like a number, complex and truth values,
+    None, masked elements, bytes, and long doubles that no double comes near.
+    """
     try:
-        # Refuse what NumPy would silently turn into a float: text that looks like a number, complex values, None.
-        given = np.asarray(value)
+        given = given_array(value)
         if given.dtype.kind == "O" and not all(
             isinstance(item, int) and not isinstance(item, bool) for item in given.flat
         ):
             raise TypeError  # of Python's objects only integers too long for NumPy are numbers
         if given.dtype.kind not in "iufO":
             raise TypeError
-        with np.errstate(over="ignore"):  # a long double beyond the doubles becomes inf, and the interval judges it
+        with np.errstate(over="ignore", under="ignore"):  # judged below
             array = given.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RecursionError):
         raise ParameterError(f"{name} must be a real number in {interval.text}, got {show(value)}.") from None
+    if given.dtype.itemsize > array.dtype.itemsize:  # long doubles: a positive rate must not become 0, nor inf
+        lost = (array == 0) & (given != 0) | np.isinf(array) & np.isfinite(given)
+        if lost.any():
+            raise ParameterError(
+                f"{name} must be in {interval.text}, got {show(given[lost].flat[0])}, beyond the range of doubles."
+            )
     inside = interval.contains(array)
     if not inside.all():
         bad = float(array[~inside].flat[0])
@@ -118,7 +147,7 @@ def count(name: str, value: float, *, least: int = 0) -> int:
         whole = given
     elif isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_, np.ndarray)):
         whole = operator.index(given)
-    elif isinstance(given, (float, np.floating)) and float(given).is_integer():
+    elif isinstance(given, (float, np.floating)) and given.is_integer():
         whole = int(given)
     if whole is None or whole < least:
         raise ParameterError(f"{name} must be an integer in [{least}, inf), got {show(value)}.")
