@@ -62,7 +62,8 @@ class Accountant:
 
     def record(self, step: Release, *, rounds: int = 1) -> None:
         """Add `rounds` rounds of `step` to the total."""
-        if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism):  # the usual call, kept short
+        # the usual call, kept short
+        if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism) and type(step).__hash__ is not None:
             with self._lock:
                 if step not in self._rounds:
                     check_relations((step, *self._rounds) if step.relation else (step,))

@@ -11,13 +11,15 @@ Gaussian would blur the contour integral, so it is summed as it stands: all term
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dprounds.accounting.contour import Bracket
 from dprounds.errors import NumericalError
-from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, below
 
 __all__ = ["MOST_ROUNDS", "binomial_delta", "binomial_epsilon"]
 
@@ -42,19 +44,31 @@ def binomial_delta(loss: float, rounds: int, *, epsilon: float) -> Bracket:
     """
     if not rounds * loss <= LARGEST_LOSS:
         raise NumericalError(f"{rounds} responses of epsilon {loss:g} lose more than doubles tell apart.")
+    if Fraction(epsilon) >= rounds * Fraction(loss):
+        return Bracket(0.0, 0.0)  # exactly nothing is lost at and above the largest loss, and something below it
     k = np.arange(rounds + 1.0)
     losses = (2.0 * k - rounds) * loss
     log_truth = -np.log1p(np.exp(-loss))
     log_mass = gammaln(rounds + 1.0) - gammaln(k + 1.0) - gammaln(rounds - k + 1.0) + k * log_truth
     log_mass += (rounds - k) * (log_truth - loss)
-    terms = np.exp(log_mass) * -np.expm1(np.minimum(epsilon - losses, 0.0))
-    # a logarithm is off by ulps of its largest part, and so is the exponential; a loss by ulps of itself
-    size = 3.0 * float(gammaln(rounds + 1.0)) + rounds * (loss + 1.0) + 10.0
-    total, error = float(terms.sum()), 4.0 * UNIT_ROUNDOFF * size
     # a loss that rounds to epsilon, or just below it, may be just above
     hair = 4.0 * UNIT_ROUNDOFF * rounds * loss
-    blur = hair * float(np.exp(log_mass)[losses > epsilon - hair].sum()) * (1.0 + error)
-    return Bracket(max(total * (1.0 - error) - blur, 0.0), min(total * (1.0 + error) + blur, 1.0))
+    lost = losses > epsilon - hair
+    log_mass, losses = log_mass[lost], losses[lost]
+    # relative to the largest mass, which may be too small for a double itself
+    top = float(log_mass.max())
+    masses = np.exp(log_mass - top)
+    total = float((masses * -np.expm1(np.minimum(epsilon - losses, 0.0))).sum())
+    # a logarithm is off by ulps of its largest part, and so is the exponential; a loss by ulps of itself
+    size = 3.0 * float(gammaln(rounds + 1.0)) + rounds * (loss + 1.0) + 10.0
+    error = 4.0 * UNIT_ROUNDOFF * size
+    blur = hair * float(masses.sum()) * (1.0 + error)
+    ends = np.array([max(total * (1.0 - error) - blur, 0.0), total * (1.0 + error) + blur])
+    with np.errstate(divide="ignore"):
+        logs = top + np.log(ends)
+    lower, upper = np.exp(logs * (1.0 + 4.0 * UNIT_ROUNDOFF * np.array([1.0, -1.0])))
+    # outward by the least double, since what is positive and too small for doubles is not nothing
+    return Bracket(max(float(below(lower)), 0.0), min(float(above(upper)), 1.0))
 
 
 def binomial_epsilon(loss: float, rounds: int, *, delta: Bracket) -> Bracket:

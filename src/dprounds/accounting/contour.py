@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.line import LOG_MOMENT_ERROR, Brackets, Line, log_zeta
-from dprounds.accounting.loss_law import MASS_ERROR, LossLaw, line_near
+from dprounds.accounting.loss_law import LossLaw, least_mass, line_near
 from dprounds.accounting.saddle import Saddle, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -166,7 +166,7 @@ def _epsilon(law: LossLaw, delta: float, start: float) -> tuple[Bracket, float]:
     # delta less the mass at infinity, to either side
     rest = Bracket(
         (delta - law.infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF) if law.infinite_mass else delta,
-        (delta - law.infinite_mass * (1.0 - MASS_ERROR)) * (1.0 + 2.0 * UNIT_ROUNDOFF) if law.infinite_mass else delta,
+        (delta - least_mass(law.infinite_mass)) * (1.0 + 2.0 * UNIT_ROUNDOFF) if law.infinite_mass else delta,
     )
     if not rest.lower > 0:
         raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
@@ -292,7 +292,7 @@ def _with_mass(mass: float, finite: Bracket) -> Bracket:
     if not mass:
         return finite
     return Bracket(
-        (mass * (1.0 - MASS_ERROR) + finite.lower) * (1.0 - 2.0 * UNIT_ROUNDOFF),
+        (least_mass(mass) + finite.lower) * (1.0 - 2.0 * UNIT_ROUNDOFF),
         min((mass + finite.upper) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0),
     )
 

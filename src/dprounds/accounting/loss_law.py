@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds._validate import show
 from dprounds.accounting.line import LOG_MOMENT_ERROR, Line, log_zeta
 from dprounds.accounting.saddle import Saddle, expand
-from dprounds.errors import NumericalError
+from dprounds.errors import NumericalError, ParameterError
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["LossLaw", "line_near"]
+__all__ = ["LossLaw", "least_mass", "line_near"]
 
 Array = NDArray[np.float64]
 
@@ -36,10 +38,16 @@ LARGEST_VARIANCE = 100.0
 STOPS = 4.0 * 1.2 ** np.arange(31)
 # K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
 FIRST_BLOCK = 64
-
-
-# A run rounds its mass at infinity up, by two ulps for each of its parts: this covers two thousand of them.
-MASS_ERROR = 1e-12
+# A mass at infinity is above the truth by at most 20 units of rounding, and by two doubles where it is so small that
+# doubles have no relative precision; `infinite_mass` of a run counts them.
+MASS_ERROR = 32.0 * UNIT_ROUNDOFF
+LEAST_MASS_ERROR = 1e-323
+# A moment function and a largest loss contradict each other if they differ by more than this part of them, a thousand
+# times and more what rounding may do, or by more than what underflows.
+CONTRADICTION = 1e-9
+LEAST_CONTRADICTION = 1e-290
+# Over the largest loss, a point at which K(t)/t is as near to it as to show one that is 1 % too small as a rule.
+SEEN = 1000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +58,13 @@ class LossLaw:
     ----------
     log_moment
         :math:`K(z) = \log E_P[e^{zL};\, L < \infty]` at rows of real or complex z with positive real part.
+    of
+        The release whose law it is, as messages name it.
     ceiling
         ``ceiling(t, s)``, for an increasing row s: upper bounds of the real part of K on the half-lines from
         ``t + is`` upward; ``inf`` where none is known. None where nothing is known to fall.
     infinite_mass
-        An upper bound, by less than `MASS_ERROR` of itself, on :math:`P(L = \infty)`, in [0, 1].
+        An upper bound on :math:`P(L = \infty)`, in [0, 1], of which `least_mass` makes a lower one.
     max_loss
         An upper bound on the finite losses; `inf` where there is none.
     fewest_rounds
@@ -68,12 +78,50 @@ class LossLaw:
     """
 
     log_moment: Callable[[Numbers], Numbers]
+    of: object = "A law"
     ceiling: Callable[[float, Array], Array] | None = None
     infinite_mass: float = 0.0
     max_loss: float = math.inf
     fewest_rounds: float = 1.0
     most_nodes: int = 2**16
     smoothed: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse a law that contradicts itself: from a largest loss that is too small would follow an epsilon as well.
+
+        With mass m at infinity, Jensen's inequality has K(1) >= 2 log(1 - m); and K(1) is at most the largest loss.
+        """
+        if not 0 <= self.infinite_mass <= 1:
+            raise self._contradiction(f"the mass at infinity must be in [0, 1], got {self.infinite_mass}.")
+        if not self.max_loss >= 0:
+            raise self._contradiction(f"the largest loss must be in [0, inf], got {self.max_loss}.")
+        t = np.array([1.0, SEEN / self.max_loss if self.smoothed and 0 < self.max_loss < math.inf else 1.0])
+        with np.errstate(all="ignore"):  # what is not a number is refused where it is used
+            values = np.real(self.log_moment(t))
+        least = 2.0 * math.log1p(-self.infinite_mass) if self.infinite_mass < 1 else -math.inf
+        if values[0] < least * (1.0 + CONTRADICTION) - LEAST_CONTRADICTION:
+            raise self._contradiction(f"the moment function K(1) must not be below {least + 0.0:g}, got {values[0]:g}.")
+        self.refuse_losses_above_the_largest(t, values)
+
+    def _contradiction(self, what: str) -> ParameterError:
+        return ParameterError(f"{show(self.of)} contradicts itself: {what}")
+
+    def refuse_losses_above_the_largest(self, t: Array, values: Array) -> None:
+        """Raise where values K(t) on the real axis show a loss above the largest, since K(t) <= t max_loss."""
+        if self.max_loss == math.inf:
+            return
+        above = (values > t * self.max_loss * (1.0 + CONTRADICTION) + LEAST_CONTRADICTION) & (values < math.inf)
+        if above.any():
+            shown = int(np.argmax(above))
+            raise self._contradiction(
+                f"the largest loss must not be below K(t)/t = {values[shown] / t[shown]:g} at t = {t[shown]:g}, "
+                f"got {self.max_loss:g}."
+            )
+
+
+def least_mass(infinite_mass: float) -> float:
+    """A lower bound on the mass at infinity, given the upper one."""
+    return max(infinite_mass * (1.0 - MASS_ERROR) - LEAST_MASS_ERROR, 0.0)
 
 
 def line_near(law: LossLaw, saddle: Saddle, *, epsilon: float, log_delta: float) -> Line:
@@ -88,6 +136,7 @@ def line_near(law: LossLaw, saddle: Saddle, *, epsilon: float, log_delta: float)
     below = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
     sides = np.sort(np.concatenate([t - below[below < t], t + above]))
     at_sides = np.real(law.log_moment(sides))
+    law.refuse_losses_above_the_largest(sides, at_sides)
     # At 0, K is at most 0: there the bound is that delta is at most one.
     sides, at_sides = np.append(0.0, sides), np.append(0.0, at_sides + LOG_MOMENT_ERROR * np.abs(at_sides))
 

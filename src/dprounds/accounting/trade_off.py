@@ -30,12 +30,15 @@ LEAST_EPSILON = 1e-3
 FINER_GRID = 9
 REFINEMENTS = 8
 TINY = 1e-300  # stands for a delta of nothing on the scale of logarithms
-# Beyond this epsilon the second term is below e^-50, and the first positive only for a rate below that.
-LARGEST_EPSILON = 50.0
+# Of rates that are smaller only the limit at 0 is told: at this one the best epsilon may be 690.
+LEAST_RATE = 1e-300
 
 
-def false_negative_rates(profile: Callable[[Array], Array], rates: Array) -> Array:
+def false_negative_rates(profile: Callable[[Array], Array], rates: Array, *, infinite_mass: float) -> Array:
     """Least false-negative rate of any attacker at each false-positive rate.
+
+    Without false positives an attacker finds only what has infinite loss, whatever the profile: epsilon may be as large
+    as one likes.
 
     Guarantee
     ---------
@@ -46,7 +49,8 @@ def false_negative_rates(profile: Callable[[Array], Array], rates: Array) -> Arr
     [DRS22, Proposition 2.12]: (epsilon, delta)-DP for every epsilon bounds the trade-off; docs/theory/accounting.md.
     """
     # At a positive rate the first term needs epsilon < log(1/rate), and the second gains nothing from a larger one.
-    reach = min(1.0 - np.log(max(float(rates.min(initial=1.0)), 1e-300)), LARGEST_EPSILON)
+    least = float(rates.min(initial=1.0, where=rates > 0))
+    reach = 1.0 - np.log(max(least, LEAST_RATE))
     grid = np.append(0.0, np.geomspace(LEAST_EPSILON, reach, GRID - 1))
     deltas = profile(grid)
     rows = np.arange(rates.size)
@@ -63,8 +67,9 @@ def false_negative_rates(profile: Callable[[Array], Array], rates: Array) -> Arr
         new = np.setdiff1d(where, grid)
         order = np.argsort(np.append(grid, new))
         grid, deltas = np.append(grid, new)[order], np.append(deltas, profile(new))[order]
-    bounds = _bounds(grid, deltas, rates[:, None])
-    return np.asarray(np.clip(bounds.max(axis=1), 0.0, 1.0 - rates))
+    at_zero = (1.0 - infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF) if infinite_mass else 1.0
+    bounds = np.where(rates > 0, _bounds(grid, deltas, rates[:, None]).max(axis=1), at_zero)
+    return np.asarray(np.clip(bounds, 0.0, 1.0 - rates))
 
 
 def _bounds(epsilon: Array, delta: Array, rate: Array) -> Array:

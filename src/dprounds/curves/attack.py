@@ -94,7 +94,11 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
     # squares, because the profile bends most at small epsilons
     at = last_epsilon(whole, LAST_DELTA) * np.linspace(0.0, 1.0, PROFILE_POINTS) ** 2
     delta = least_deltas(whole, at)
-    missed = false_negative_rates(lambda epsilon: _between(epsilon, at, delta), np.append(rates, FEW_FALSE_ALARMS))
+    missed = false_negative_rates(
+        lambda epsilon: _between(epsilon, at, delta),
+        np.append(rates, FEW_FALSE_ALARMS),
+        infinite_mass=whole.infinite_mass,
+    )
     return TradeOffCurve(
         run=whole,
         false_positive_rate=rates,

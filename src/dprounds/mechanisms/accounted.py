@@ -14,7 +14,7 @@ from dprounds.accounting.best_order import delta_by_orders, epsilon_by_orders
 from dprounds.accounting.binomial import MOST_ROUNDS, binomial_delta, binomial_epsilon
 from dprounds.accounting.contour import Bracket, crude_delta, delta_brackets, worst
 from dprounds.accounting.lattice import lattice_delta, lattice_deltas, lattice_epsilon
-from dprounds.accounting.loss_law import MASS_ERROR
+from dprounds.accounting.loss_law import least_mass
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
@@ -207,7 +207,11 @@ class Accounted(Release):
         """
         rates = real_array("false_positive_rates", false_positive_rates, RATE)
         # a rate is wanted to four digits, for which a hundred long sums would be dear
-        found = false_negative_rates(lambda epsilons: self._profile(epsilons, most_nodes=FEW_NODES), rates.ravel())
+        found = false_negative_rates(
+            lambda epsilons: self._profile(epsilons, most_nodes=FEW_NODES),
+            rates.ravel(),
+            infinite_mass=self.infinite_mass,
+        )
         return found.reshape(rates.shape) if rates.ndim else float(found[0])
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
@@ -247,7 +251,7 @@ class Accounted(Release):
         finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
         # m + (1 - m) δ, to either side
         return Bracket(
-            (mass * (1.0 - MASS_ERROR) + (1.0 - mass) * finite.lower) * (1.0 - 8.0 * UNIT_ROUNDOFF),
+            (least_mass(mass) + (1.0 - mass) * finite.lower) * (1.0 - 8.0 * UNIT_ROUNDOFF),
             min((mass + (1.0 - mass) * finite.upper) * (1.0 + 8.0 * UNIT_ROUNDOFF), 1.0),
         )
 
@@ -264,7 +268,7 @@ class Accounted(Release):
         mass = self.infinite_mass
         rest = Bracket(
             (delta - mass) / (1.0 - mass) * (1.0 - 8.0 * UNIT_ROUNDOFF),
-            (delta - mass * (1.0 - MASS_ERROR)) / (1.0 - mass) * (1.0 + 8.0 * UNIT_ROUNDOFF),
+            (delta - least_mass(mass)) / (1.0 - mass) * (1.0 + 8.0 * UNIT_ROUNDOFF),
         )
         return binomial_epsilon(*responses, delta=rest)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprounds._validate import ORDER, Interval, choice, real_array, show
+from dprounds._validate import ORDER, Interval, choice, given_array, real_array, show
 from dprounds.accounting.cells import Cells
 from dprounds.accounting.lattice import Part
 from dprounds.accounting.line import LOG_MOMENT_ERROR
@@ -189,11 +189,16 @@ class Release(ABC):
         return np.asarray(self.rdp(orders))
 
     def law(self, direction: str = REMOVE) -> LossLaw:
-        """One direction, as the exact accountant takes it; raises `NumericalError` where K is out of its reach."""
+        """One direction, as the exact accountant takes it.
+
+        Raises `NumericalError` where K is out of its reach, and `ParameterError` for a mechanism that contradicts
+        itself: whose largest loss is no number, or below what its moment function tells.
+        """
         direction = self._checked(direction)
         if self._lacks_noise:
             raise NumericalError(f"A sampled part of {show(self)} has too little noise for an exact sum.")
         return LossLaw(
+            of=self,
             log_moment=lambda z: self._log_moment(z, direction),
             ceiling=(lambda t, s: self._ceiling(t, s, direction)) if self._falls or not self._is_dear else None,
             infinite_mass=self.infinite_mass,
@@ -295,8 +300,11 @@ class Mechanism(Release):
     """
 
     def __repr__(self) -> str:
-        first, *others = ((field.name, _source(getattr(self, field.name))) for field in fields(self))  # type: ignore[arg-type]  # every subclass is a dataclass
-        return f"{type(self).__name__}({', '.join([first[1], *(f'{name}={text}' for name, text in others)])})"
+        if not is_dataclass(self):
+            return object.__repr__(self)
+        values = [(field.name, _source(getattr(self, field.name))) for field in fields(self)]
+        written = [text if number == 0 else f"{name}={text}" for number, (name, text) in enumerate(values)]
+        return f"{type(self).__name__}({', '.join(written)})"
 
     def _set(self, **values: object) -> None:
         """Replaces fields by their validated values while the frozen object is being made."""
@@ -327,11 +335,12 @@ class Mechanism(Release):
         return [Part(lambda edges: self._cells(edges, direction), 1)]
 
     def _rdp(self, orders: Array) -> Array:
-        if self._max_loss(REMOVE) == 0:
-            return np.zeros_like(orders)  # nothing is released: exactly nothing is spent
+        law = self.law()  # which refuses a K and a largest loss that contradict each other
         t = orders - 1.0
-        bound = self._log_moment(t, REMOVE) / t
-        return above(bound.real, RELATIVE_HAIR * bound.real + ABSOLUTE_HAIR)
+        value = self._log_moment(t, REMOVE).real
+        law.refuse_losses_above_the_largest(t, value)
+        # where nothing is released the largest loss, 0, is the bound: see `rdp`
+        return above(value / t, RELATIVE_HAIR * value / t + ABSOLUTE_HAIR)
 
 
 def sampled_law(log_weights: Array, log_ratios: Array, rate: float, direction: str) -> TiltableLaw:
@@ -376,8 +385,8 @@ class Sampleable(Mechanism):
 def _moment_points(z: ArrayLike) -> Numbers:
     """`z` as float64 or complex128, every real part inside (0, inf)."""
     try:
-        given = np.asarray(z)
-    except ValueError:
+        given = given_array(z)
+    except (TypeError, ValueError, RecursionError):
         raise ParameterError(f"z must be a number or an array of them, got {show(z)}.") from None
     if given.dtype.kind != "c":
         return real_array("z", z, REAL_PART)

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from dprounds._validate import choice, count, show
 from dprounds.accounting.lattice import Part
+from dprounds.accounting.loss_law import LossLaw
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, RELATIONS, REMOVE, Mechanism, Release
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.rounding import above, sum_above
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, sum_above
 
 __all__ = ["Run", "check_relations", "join", "repeat"]
 
@@ -67,6 +68,11 @@ class Run(Accounted):
         for mechanism, rounds in pairs:
             if not isinstance(mechanism, Mechanism):
                 raise ParameterError(f"parts must pair mechanisms with rounds, got {show(mechanism)}.")
+            if type(mechanism).__hash__ is None:
+                name = type(mechanism).__name__
+                raise ParameterError(
+                    f"A mechanism must not change: declare {name} @dataclass(frozen=True, repr=False)."
+                )
             merged[mechanism] = merged.get(mechanism, 0) + count("rounds", rounds)
         most = max(merged.values(), default=0)
         if not most <= sys.float_info.max:
@@ -118,16 +124,13 @@ class Run(Accounted):
         sources = [(part, rounds) for part, rounds in self.parts if part.infinite_mass > 0]
         if sum(rounds for _, rounds in sources) <= 1:  # no product, hence no rounding
             return sum((part.infinite_mass for part, _ in sources), start=0.0)
-        log_finite = self._total(lambda part: _log_complement(part.infinite_mass), 0.0)
-        # moved up past a logarithm, a product and a sum for each part, and the exponential
-        return min(-math.expm1(log_finite) * (1.0 + (len(sources) + 3) * HAIR_PER_PART), 1.0)
+        return _probability_of_any((part.infinite_mass, rounds) for part, rounds in sources)
 
     @property
     def _reach(self) -> float:
         if any(part._reach >= 1 for part in self.mechanisms):
             return 1.0
-        log_unseen = self._total(lambda part: math.log1p(-part._reach), 0.0)
-        return min(-math.expm1(log_unseen) * (1.0 + (len(self.mechanisms) + 3) * HAIR_PER_PART), 1.0)
+        return _probability_of_any((part._reach, rounds) for part, rounds in self.parts)
 
     @property
     def has_moment_function(self) -> bool:
@@ -150,6 +153,13 @@ class Run(Accounted):
     def _outward(self, total: Array) -> Array:
         """A total moved past the rounding of its sum; nothing stays nothing."""
         return np.where(total > 0, above(total, (len(self.mechanisms) * HAIR_PER_PART) * total), total)
+
+    def law(self, direction: str = REMOVE) -> LossLaw:
+        """One direction of the whole; no part that contradicts itself hides behind the others."""
+        for part in self.mechanisms:
+            if part.max_loss(_of(part, direction)) != math.inf:
+                part.law(_of(part, direction))
+        return super().law(direction)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         nothing: Numbers = np.zeros_like(z)
@@ -222,9 +232,21 @@ def _of(part: Mechanism, direction: str) -> str:
     return direction if direction in part.directions else REMOVE
 
 
-def _log_complement(mass: float) -> float:
-    """``log(1 - mass)``, minus infinity for a mass of one."""
-    return math.log1p(-mass) if mass < 1 else -math.inf
+def _probability_of_any(chances: Iterable[tuple[float, int]]) -> float:
+    """The probability that any of many independent things happens, each tried as often as its count says.
+
+    Guarantee
+    ---------
+    Not below the truth, and `least_mass` of it is not above the truth. A count, a logarithm and their product round by
+    4 units, their sum, which `fsum` rounds once however many there are, by one, and the exponential by 2; the
+    probability moves by at most as many units.
+    """
+    # below -10,000 the exponential is 0 in any case
+    log_none = math.fsum(
+        max(float(times) * math.log1p(-chance), -1e4) if chance < 1 else -math.inf for chance, times in chances
+    )
+    found = np.array(-math.expm1(log_none))
+    return min(float(above(found, 8.0 * UNIT_ROUNDOFF * found)), 1.0)
 
 
 def _as_run(release: Release) -> Run:

@@ -41,6 +41,8 @@ LEAST_SAMPLED_NOISE = 1e-3
 LEAST_EXACT_NOISE = 0.02
 # The square of more noise than this, which hides everything, may overflow.
 MOST_NOISE_WITH_CEILING = 1e100
+# A loss of which the exponential of the negative is 0.
+INFINITE = 1e4
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
 # So few are remembered; more, which would fill the memory, are not.
 MOST_REMEMBERED = 128
@@ -209,14 +211,15 @@ class PoissonSampled(Accounted, Mechanism):
         if self.sampling_rate in (0.0, 1.0):
             return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0
         inner = self.mechanism.max_loss()
-        if direction == ADD:
-            bound = -math.log1p(self.sampling_rate * math.expm1(-inner))
-        elif inner == math.inf:
+        if inner == 0:
+            return 0.0
+        if direction == REMOVE and inner == math.inf:
             return math.inf
-        else:
-            bound = float(log_mixture(self.sampling_rate, np.array(inner)))
-        # the least double, where the loss is positive and too small for doubles: zero means that nothing is released
-        return max(bound * (1.0 + RELATIVE_HAIR), 5e-324) if inner > 0 else 0.0
+        v = np.array(inner if direction == REMOVE else -min(inner, INFINITE))
+        log_mix = log_mixture(self.sampling_rate, v)
+        error = UNIT_ROUNDOFF * log_mixture_ulps(self.sampling_rate, v, log_mix) * np.abs(log_mix)
+        # by the least double too, where the loss is too small for doubles: zero means that nothing is released
+        return float(above(np.abs(log_mix), error))
 
 
 @lru_cache(maxsize=256)

@@ -11,9 +11,9 @@ __all__ = ["log_mixture", "log_mixture_inverse", "log_mixture_ulps", "mixture_sh
 
 Array = NDArray[np.float64]
 
-# exp(v) is finite below, and above it 1 - rate is at most exp(-500) / rate of the mixture unless rate < 1e-200;
-# both sides of the switch are accurate, so its place does not matter.
-LARGEST_EXPONENT = 500.0
+# exp(v) is finite below; above it rate exp(v), which may be small for a tiny rate, is taken as one exponential. Both
+# sides of the switch are accurate, so its place does not matter.
+LARGEST_EXPONENT = 700.0
 
 
 def log_mixture(rate: float, v: Array) -> Array:
@@ -23,7 +23,7 @@ def log_mixture(rate: float, v: Array) -> Array:
     sinking = excess < -0.5  # there 1 + excess would cancel, while 1 - rate is exact
     near = np.log1p(np.where(sinking, 0.0, excess))
     low = np.log((1.0 - rate) + rate * np.exp(np.where(sinking, bounded, 0.0)))
-    high = v + np.log(rate + (1.0 - rate) * np.exp(-np.maximum(v, LARGEST_EXPONENT)))
+    high = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(v, LARGEST_EXPONENT))
     return np.where(v > LARGEST_EXPONENT, high, np.where(sinking, low, near))
 
 
