@@ -24,7 +24,7 @@ from dprounds import (
     min_noise_multiplier,
 )
 from dprounds.conversions import METHODS
-from dprounds.mechanisms import Release
+from dprounds.mechanisms import Release, Run
 
 
 @pytest.mark.parametrize(("method", "rounds"), [("moments", 501), ("closed-form", 603), ("optimal", 603)])
@@ -206,3 +206,14 @@ def test_a_tolerance_that_rounding_swallows_is_refused(tolerance: float) -> None
 def test_the_finest_and_the_coarsest_tolerance_end(tolerance: float) -> None:
     noise = min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5, method="moments", tolerance=tolerance)
     assert (Gaussian(noise) * 1).epsilon(delta=1e-5, method="moments") <= 1.0
+
+
+def test_noise_beside_a_run_that_nearly_fills_the_budget_is_found() -> None:
+    """The run costs 0.99999987 by itself, so that more rounds fit if their noise hides everything."""
+
+    def make_run(noise: float) -> Run:
+        return PoissonSampled(Gaussian(2.9297446403842855), 0.1) * 50 + PoissonSampled(Gaussian(noise), 0.1) * 50
+
+    found = min_noise_multiplier(make_run, epsilon=1.0, delta=1e-5)
+    assert make_run(found).epsilon(delta=1e-5) <= 1.0 < make_run(found / (1 + 1e-5)).epsilon(delta=1e-5)
+    assert found < 1e4

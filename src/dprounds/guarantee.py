@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Guarantee"]
+__all__ = ["Guarantee", "is_exact"]
+
+# Relative to the reported number. A person who reads three digits of it reads three digits of the truth.
+EXACT_WITHIN = 1e-3
+
+
+def is_exact(lower: float, upper: float) -> bool:
+    """Whether the truth, which is between these, is within a thousandth of the upper one."""
+    return lower == upper or upper - lower <= EXACT_WITHIN * upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +24,9 @@ class Guarantee:
     epsilon, delta
         The guarantee: every pair of neighbours is (epsilon, delta)-close.
     method
-        The bound that proved it.
+        The bound that proved it. ``"exact"`` says that the truth is within a thousandth of `upper`, which three printed
+        digits do not tell apart; where the exact accountant proved less than that, it is ``"bound"``, and `lower` tells
+        how far the truth may be.
     order
         The Rényi order that proved it; `inf` for pure DP, None where no single order did.
     lower, upper

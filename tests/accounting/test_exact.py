@@ -17,6 +17,7 @@ from dprounds import (
     ZCDP,
     Accountant,
     ApproximateDP,
+    DiscreteGaussian,
     Gaussian,
     InfeasibleError,
     Laplace,
@@ -285,3 +286,33 @@ def test_no_delta_exceeds_the_probability_that_a_record_is_seen() -> None:
 def test_a_plan_ends_where_sampling_alone_meets_the_budget() -> None:
     with pytest.raises(InfeasibleError, match="Every noise_multiplier down to"):
         min_noise_multiplier(lambda noise: PoissonSampled(Gaussian(noise), 1e-4) * 50, epsilon=1.0, delta=1e-2)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        PoissonSampled(Gaussian(1.0), 1e-7) * 2,
+        PoissonSampled(Gaussian(0.45), 3e-5) * 500_000,
+        DiscreteGaussian(0.0876) * 1,
+        PoissonSampled(Gaussian(1.1), 256 / 60_000) * 234,
+        Gaussian(20.0) * 500,
+        Laplace(2.0) * 10,
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("delta", [1e-5, 1e-14])
+@pytest.mark.parametrize("method", [None, "exact"])
+def test_only_a_narrow_bracket_is_called_exact(run: Run, delta: float, method: str | None) -> None:
+    found = run.guarantee(delta=delta, method=method)
+    if found.method == "exact":
+        assert found.upper - found.lower <= 1e-3 * found.upper
+    else:
+        assert found.method in ("bound", "optimal")
+        assert found.upper - found.lower > 1e-3 * found.upper
+
+
+def test_a_wide_bracket_is_a_bound() -> None:
+    found = (PoissonSampled(Gaussian(1.0), 1e-7) * 2).guarantee(delta=1e-14)
+    assert (found.method, found.order) == ("bound", None)
+    assert 0 < found.lower < 2.39e-5 < found.upper == found.epsilon  # the truth, by quadrature over both rounds
+    assert (Gaussian(20.0) * 0).guarantee(delta=1e-5).method == "exact"

@@ -22,6 +22,7 @@ from dprounds.accounting.spot import PRECISION, Spot
 from dprounds.accounting.transformed_sum import TransformedSum
 from dprounds.mechanisms import DiscreteGaussian, Run
 from dprounds.mechanisms.base import Mechanism
+from dprounds.mechanisms.sampled_gaussian import gaussian_cells
 
 SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
 
@@ -147,6 +148,40 @@ def test_normal_probabilities_are_as_good_as_cells_assume() -> None:
         with mp.workdps(40):
             truth = tail(-mpf(float(z)))
             assert abs(mpf(float(ndtr(z))) - truth) <= 8 * 2.0**-53 * (1 + z * z) * truth
+
+
+def test_cells_of_a_gaussian_err_by_no_more_than_they_say() -> None:
+    """Whatever the noise: with much of it nearly all of the mass is in the cell across zero, whose end is 1 - tail."""
+    dice = np.random.default_rng(6)
+    for sigma in (0.02, 0.3, 1.0, 50.0, 1e4, 1e9, 1e30):
+        scale = max(1.0 / sigma, 0.5 / sigma**2)
+        for width in (1e-9 * scale, scale, 1e-3, 10.0):
+            edges = np.sort(np.append(width * dice.normal(size=8), 0.0))
+            found = gaussian_cells(sigma, edges)
+            with mp.workdps(60):
+                for mean, masses, errors in ((1, found.p, found.p_error), (0, found.q, found.q_error)):
+                    # the log-ratio is (2x - 1) / 2 sigma^2
+                    z = [mpf(sigma) * mpf(float(edge)) + (mpf(1) / 2 - mean) / mpf(sigma) for edge in edges]
+                    ends = [-mp.inf, *z, mp.inf]
+                    for low, high, mass, error in zip(ends[:-1], ends[1:], masses, errors, strict=True):
+                        truth = tail(low) - tail(high) if low > 0 else tail(-high) - tail(-low)
+                        assert abs(mpf(float(mass)) - truth) <= mpf(float(error)) + mpf(1e-307)
+    # and what they say is next to nothing where nothing is near an edge
+    assert gaussian_cells(1e9, np.array([-1e-4, 1e-4])).p_error.max() <= 1e-15
+
+
+@pytest.mark.parametrize("rounds", [1, 10, 50])
+@pytest.mark.parametrize("noise", [1e3, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize(("sigma", "rate"), [(1.0, 0.01), (0.6, 0.1), (2.9297446403842855, 0.1)])
+def test_noise_that_hides_everything_changes_nothing(sigma: float, rate: float, noise: float, rounds: int) -> None:
+    """Neither the bracket nor the answer of a real run widens beside rounds of absurd noise."""
+    alone = (PoissonSampled(Gaussian(sigma), rate) * rounds).guarantee(delta=1e-5)
+    for other in (rate, 1e-6):
+        run = PoissonSampled(Gaussian(sigma), rate) * rounds + PoissonSampled(Gaussian(noise), other) * rounds
+        both = run.guarantee(delta=1e-5)
+        assert both.method == "exact"
+        assert both.upper - both.lower <= 3e-4 * both.upper
+        assert alone.lower <= both.upper <= alone.upper * (1 + 2e-5 + 10 * math.sqrt(rounds) * rate / noise)
 
 
 def gaussian_delta(mean: mpf, epsilon: float) -> mpf:

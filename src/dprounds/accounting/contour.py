@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.line import LOG_MOMENT_ERROR, Brackets, Line, log_zeta
 from dprounds.accounting.loss_law import LossLaw, least_mass, line_near
-from dprounds.accounting.saddle import Saddle, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.saddle import Saddle, expand, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -44,6 +45,8 @@ LARGE_NUMBERS = np.errstate(over="ignore", invalid="ignore", divide="ignore")
 PRECISION = 1e-9
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-9, 1e-6, 1e-3)
+# Where one value of K bounds delta, if no saddle point is found.
+SCANNED = (10.0, 100.0, 1e3, 1e4)
 # Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.
 MOST_LINES = 40
 MOST_STEPS = 60
@@ -331,7 +334,7 @@ def _is_met(law: LossLaw, epsilon: float, delta: float, start: float) -> bool:
     """Whether one value of delta shows that `delta` is met at `epsilon`."""
     if not epsilon < law.max_loss:
         return law.infinite_mass <= delta
-    saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+    saddle = _about_saddle(law, epsilon, start)
     if _crude_delta(law, saddle, epsilon) <= delta:
         return True
     return _with_mass(law.infinite_mass, _settled(law, saddle, epsilon)[1]).upper <= delta
@@ -341,7 +344,24 @@ def crude_delta(law: LossLaw, epsilon: float, start: float = 1.0) -> float:
     """An upper bound of delta from one value of K: infinite mass plus zeta(t) exp(K(t) - t epsilon)."""
     if not epsilon < law.max_loss:
         return law.infinite_mass
-    return _crude_delta(law, saddle_at_epsilon(law.log_moment, epsilon, start=start), epsilon)
+    return _crude_delta(law, _about_saddle(law, epsilon, start), epsilon)
+
+
+def _about_saddle(law: LossLaw, epsilon: float, start: float) -> Saddle:
+    """The saddle point, or the best of a few points where K is out of reach before it: any of them bounds delta.
+
+    So it is above the largest loss of one part, if another has a larger one that next to no mass is near.
+    """
+    try:
+        return saddle_at_epsilon(law.log_moment, epsilon, start=start)
+    except NumericalError:
+        found = []
+        for t in SCANNED:
+            with suppress(NumericalError):
+                found.append(expand(law.log_moment, t))
+        if not found:
+            raise
+        return min(found, key=lambda one: one.value - one.t * epsilon)
 
 
 def _crude_delta(law: LossLaw, saddle: Saddle, epsilon: float) -> float:

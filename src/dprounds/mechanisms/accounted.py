@@ -18,7 +18,7 @@ from dprounds.accounting.loss_law import least_mass
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
-from dprounds.guarantee import Guarantee
+from dprounds.guarantee import Guarantee, is_exact
 from dprounds.mechanisms.base import MAX_LOSS_ERROR, Release
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -30,8 +30,6 @@ RUN_METHODS = (*METHODS, "exact")
 RATE = Interval.parse("[0, 1]")
 # A bracket wider than this may contain what the best order proves, which is then the better answer.
 WIDE = 1e-6
-# One wider than this is left to the lattice, if it does better; its own brackets are some 1e-5 wide.
-USELESS = 1e-3
 # Below this doubles have no relative precision.
 LEAST_RESOLVED = 1e-300
 # Nodes of a line that need not tell more than a rate's four digits.
@@ -96,6 +94,7 @@ class Accounted(Release):
 
         Where the exact accountant cannot keep its promise and was not asked for by name, or where its bracket is wide
         and the best Rényi order proves less than its upper end, that order answers and `method` says ``"optimal"``.
+        Where its bracket is wider than a thousandth of epsilon, `method` says ``"bound"``, by name or not.
 
         Examples
         --------
@@ -131,20 +130,13 @@ class Accounted(Release):
                 by = "optimal"
             else:
                 best = self._by_orders(delta, "optimal") if self._near(found) else None
-                if best is None or found.upper <= best.epsilon:
-                    return Guarantee(
-                        epsilon=found.upper, delta=delta, method=by, order=None, lower=found.lower, upper=found.upper
-                    )
-                if _is_wide(found):  # then it is the order that proves the answer
-                    return replace(best, lower=min(found.lower, best.epsilon))
-                return Guarantee(
-                    epsilon=best.epsilon,
-                    delta=delta,
-                    method=by,
-                    order=None,
-                    lower=min(found.lower, best.epsilon),
-                    upper=best.epsilon,
-                )
+                if best is not None and best.epsilon < found.upper:
+                    if _is_wide(found):  # then it is the order that proves the answer
+                        return replace(best, lower=min(found.lower, best.epsilon))
+                    found = Bracket(min(found.lower, best.epsilon), best.epsilon)
+                lower, upper = found
+                by = "exact" if is_exact(lower, upper) else "bound"
+                return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
         return self._by_orders(delta, by)
 
     def profile(self, epsilons: ArrayLike, *, method: str | None = None) -> float | Array:
@@ -278,7 +270,10 @@ class Accounted(Release):
         return self._has_cells and not self.infinite_mass
 
     def _by_line_or_lattice(self, by_line: Callable[[], Bracket], by_lattice: Callable[[], Bracket]) -> Bracket:
-        """The line's bracket; where there is none, the lattice's; where it is of little use, what both prove."""
+        """The line's bracket; where there is none, the lattice's; where it is wide, what both prove.
+
+        The lattice's own brackets are some 1e-5 wide.
+        """
         with _within_doubles():
             try:
                 found = by_line()
@@ -287,7 +282,7 @@ class Accounted(Release):
                     raise
                 found = by_lattice()
             else:
-                if self._is_carried and not found.upper - found.lower <= USELESS * found.upper:
+                if self._is_carried and not is_exact(*found):
                     with suppress(NumericalError):
                         other = by_lattice()
                         found = Bracket(max(found.lower, other.lower), min(found.upper, other.upper))

@@ -40,6 +40,8 @@ Array = NDArray[np.float64]
 DIGITS = 46.0
 # The tail of the normal density beyond ten standard deviations is below exp(-50).
 REACH = 10.0
+# The best strip for a normal density alone, in units of sigma. A wider one would need a finer step.
+WIDEST = math.sqrt(2.0 * DIGITS)
 # Strips in units of sigma^2. The mixture has its zeros at pi. For the direction remove |w(x+ia)|^(t-1) is bounded by
 # its value on the line over cos(angle / 2), which must not vanish.
 WIDEST_REMOVE = 3.0
@@ -90,8 +92,7 @@ class _Pair:
 def remove_step(pair: _Pair, t: float, s: float) -> float:
     """The trapezoid step for powers z + 1 with real parts up to t + 1 and imaginary parts up to s."""
     # Strip and step in units of sigma, whose square may overflow.
-    entire = math.sqrt(2.0 * DIGITS)  # the best strip for a normal density alone
-    strip = entire if pair.is_split(t) else min(WIDEST_REMOVE * pair.sigma, entire)
+    strip = WIDEST if pair.is_split(t) else min(WIDEST_REMOVE * pair.sigma, WIDEST)
     # exp(-2 pi strip / h) exp(strip^2 / 2) exp(s strip / sigma) = exp(-DIGITS), solved for h
     return pair.sigma * 2.0 * math.pi / (DIGITS / strip + 0.5 * strip + s / pair.sigma)
 
@@ -114,12 +115,13 @@ def _add_shape(pair: _Pair, low: float, high: float) -> _AddShape:
     # exp(growth). Both integrands are log-concave and no wider than the normal density: twice a standard deviation
     # samples them well enough for an exponent.
     x = np.arange(min(0.0, float(peaks.min())) - 4.0 * pair.sigma, 4.0 * pair.sigma, 0.5 * pair.sigma)
+    angles = np.minimum(ANGLES_ADD, WIDEST / pair.sigma)
     with np.errstate(divide="ignore"):  # log(cos(pi/2)) is -inf up to rounding, and exp of it is 0
-        shifts = np.concatenate([[0.0], np.log(np.maximum(np.cos(ANGLES_ADD), 0.0))])
+        shifts = np.concatenate([[0.0], np.log(np.maximum(np.cos(angles), 0.0))])
         log_mix = log_mixture(pair.rate, np.add.outer(shifts, pair.v(x)))
     exponents = (-0.5 * (x / pair.sigma) ** 2 - t[:, None, None] * log_mix).max(axis=2)
     growth = np.max(exponents[:, 1:] - exponents[:, :1], axis=0)
-    return _AddShape(float(peaks.min()), float(peaks.max()), ANGLES_ADD * pair.sigma, growth)
+    return _AddShape(float(peaks.min()), float(peaks.max()), angles * pair.sigma, growth)
 
 
 def add_step(pair: _Pair, t: float, s: float, shape: _AddShape) -> float:
@@ -295,6 +297,7 @@ def _normal_cells(z: Array, rounded_at: Array) -> tuple[Array, Array]:
     # tail beyond; `ndtr` itself is good to a few units times 1 + z^2 (tests/accounting/test_lattice.py measures it).
     with np.errstate(invalid="ignore"):
         size = np.where(np.isfinite(z), np.abs(z), 0.0)
-    moved = UNIT_ROUNDOFF * (3.0 * (size + 1.0) * rounded_at + 8.0 * (1.0 + size * size) + 2.0)
-    tails = np.where(np.append(right, False), tail, low), np.where(np.append(False, right), tail, low)
-    return masses, moved[:-1] * tails[0][:-1] + moved[1:] * tails[1][1:]
+    moved = UNIT_ROUNDOFF * (3.0 * (size + 1.0) * rounded_at + 8.0 * (1.0 + size * size) + 2.0) * tail
+    # 1 - tail, the end of the cell across zero, has the error of the tail and one rounding more; so has the difference
+    across = ~right & (z[1:] > 0)
+    return masses, moved[:-1] + moved[1:] + 2.0 * UNIT_ROUNDOFF * across

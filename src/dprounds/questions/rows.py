@@ -8,10 +8,11 @@ from typing import cast
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
+from dprounds.guarantee import is_exact
 from dprounds.mechanisms import Release, Run
 from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.setting import QuestionError
-from dprounds.questions.wording import DELTA, Quantity, delta_advice, delta_remark, holds_for, plain
+from dprounds.questions.wording import DELTA, Quantity, delta_advice, delta_remark, holds_for, plain, rounded
 
 __all__ = [
     "Values",
@@ -84,7 +85,12 @@ def _change(ours: float | int | None, theirs: float | int | None) -> float | int
 
 def by_bound(best: Answer) -> str:
     """Which bound was gone by, where it was not the truth."""
-    return "" if best.method == "exact" else f" by the {best.method} bound"
+    if best.method != "exact":
+        return f" by the {best.method} bound"
+    value, lower = best.values.get("epsilon"), best.values.get("lower")
+    if value is None or lower is None or is_exact(lower, value):
+        return ""
+    return f" (a proven bound; the truth is at least {rounded(lower, up=False)})"
 
 
 def beside_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, clause: str) -> str:
