@@ -217,3 +217,62 @@ def test_noise_beside_a_run_that_nearly_fills_the_budget_is_found() -> None:
     found = min_noise_multiplier(make_run, epsilon=1.0, delta=1e-5)
     assert make_run(found).epsilon(delta=1e-5) <= 1.0 < make_run(found / (1 + 1e-5)).epsilon(delta=1e-5)
     assert found < 1e4
+
+
+AT_ZERO: dict[str, tuple[Callable[[float], Release], float]] = {
+    "noise": (lambda s: Gaussian(s) * 100, 1e-5),
+    "noise of few sampled rounds": (lambda s: PoissonSampled(Gaussian(s), 0.01) * 100, 0.01),
+    "noise of Laplace": (lambda s: Laplace(s) * 30, 0.3),
+}
+
+
+@pytest.mark.parametrize(("make_run", "delta"), AT_ZERO.values(), ids=AT_ZERO)
+@pytest.mark.parametrize("method", [None, "optimal"])
+def test_noise_for_an_epsilon_of_zero_is_where_the_total_variation_is_delta(
+    make_run: Callable[[float], Release], delta: float, method: str | None
+) -> None:
+    calls = []
+
+    def counted(noise: float) -> Release:
+        calls.append(noise)
+        return make_run(noise)
+
+    found = min_noise_multiplier(counted, epsilon=0.0, delta=delta, method=method)
+    run, less = make_run(found) * 1, make_run(found / (1 + 1e-5)) * 1
+    assert run.epsilon(delta=delta, method=method) == 0.0
+    assert run.delta(epsilon=0.0, method=method) <= delta < less.delta(epsilon=0.0, method=method)
+    if method is None:  # a few values of delta, and the guess by the orders of which each takes a run
+        assert len(calls) < 40
+
+
+def test_a_rate_for_an_epsilon_of_zero() -> None:
+    """Of one round, rate times the total variation of the noise: 2 Phi(1/2) - 1 for noise 1."""
+    q = max_sampling_rate(lambda q: PoissonSampled(Gaussian(1.0), q), epsilon=0.0, delta=0.01)
+    assert q == pytest.approx(0.01 / 0.38292492254802624, rel=2e-5)
+    assert PoissonSampled(Gaussian(1.0), q).epsilon(delta=0.01) == 0.0
+    assert max_sampling_rate(lambda q: PoissonSampled(Laplace(1.0), q), epsilon=0.0, delta=0.9) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("step", "delta"),
+    [
+        (Gaussian(100.0), 0.3),
+        (PoissonSampled(Gaussian(1.0), 0.01), 0.01),
+        (Laplace(10.0), 0.3),
+        (RandomizedResponse(0.01), 0.01),
+        (ApproximateDP(0.01, 1e-4), 0.3),
+        (PoissonSampled(Gaussian(1.0), 0.01), 1e-5),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("method", [None, "optimal"])
+def test_rounds_for_an_epsilon_of_zero(step: Release, delta: float, method: str | None) -> None:
+    n = max_rounds(step, epsilon=0.0, delta=delta, method=method)
+    assert (step * n).epsilon(delta=delta, method=method) == 0.0
+    assert (step * (n + 1)).epsilon(delta=delta, method=method) > 0.0
+
+
+def test_no_epsilon_of_zero_by_the_moments_accountant() -> None:
+    assert max_rounds(Gaussian(100.0), epsilon=0.0, delta=0.3, method="moments") == 0
+    with pytest.raises(InfeasibleError, match=r"there epsilon is still [0-9]"):
+        min_noise_multiplier(lambda s: Gaussian(s) * 3, epsilon=0.0, delta=0.3, method="moments")

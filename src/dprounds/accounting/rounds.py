@@ -14,7 +14,7 @@ from dprounds.accounting.line import Line
 from dprounds.accounting.loss_law import LossLaw, line_near
 from dprounds.accounting.saddle import saddle_at_epsilon
 
-__all__ = ["parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
+__all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
 
 # The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
 LINES = 3
@@ -71,13 +71,25 @@ def parameter_on_lines(
     ---------
     None: it proves nothing. Raises `NumericalError` where a line cannot be made.
     """
-    x, start = guess, 1.0
+    start = 1.0
+
+    def cost(x: float) -> float:
+        nonlocal start
+        found, start = unproven_epsilon(law_of(x), delta=delta, start=start)
+        return found
+
+    return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled)
+
+
+def parameter_by_secants(cost: Callable[[float], float], *, limit: float, guess: float, settled: float) -> float | None:
+    """The x, to a relative `settled`, at which a cost that falls about as 1/x is `limit`; None if it is not found."""
+    x = guess
     slope, before = -1.0, None
     for _ in range(DEAR_SECANTS):
-        found, start = unproven_epsilon(law_of(x), delta=delta, start=start)
+        found = cost(x)
         if not 0 < found < math.inf:
             return None
-        excess = math.log(found / epsilon)
+        excess = math.log(found / limit)
         if before is not None:
             slope = (excess - before[1]) / math.log(x / before[0])
         step = -excess / slope if slope < 0 else math.inf

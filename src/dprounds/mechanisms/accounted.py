@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -85,7 +85,8 @@ class Accounted(Release):
                 if method is not None:
                     raise _with_advice(trouble) from trouble
             else:
-                return min(found.upper, self._delta_by_orders(epsilon, "optimal")) if self._near(found) else found.upper
+                # no order proves less than the lower end, so there is nothing to gain from one where both are close
+                return found.upper if is_exact(*found) else min(found.upper, self._delta_by_orders(epsilon, "optimal"))
             return min(self._delta_by_orders(epsilon, "optimal"), self._reach)
         return self._delta_by_orders(epsilon, by)
 
@@ -235,9 +236,11 @@ class Accounted(Release):
     def _exact_delta(self, epsilon: float) -> Bracket:
         responses = self._responses()
         if responses is None:
+            # at epsilon 0 it is the total variation, which is the same in both directions
+            directions = self.directions if epsilon else self.directions[:1]
             found = self._by_line_or_lattice(
-                lambda: worst([self.law(direction) for direction in self.directions], epsilon=epsilon),
-                lambda: self._lattice_delta(epsilon),
+                lambda: worst([self.law(direction) for direction in directions], epsilon=epsilon),
+                lambda: self._lattice_delta(epsilon, directions),
             )
             return Bracket(min(found.lower, self._reach), min(found.upper, self._reach))
         finite, mass = binomial_delta(*responses, epsilon=epsilon), self.infinite_mass
@@ -252,10 +255,14 @@ class Accounted(Release):
             return Bracket(0.0, 0.0)
         responses = self._responses()
         if responses is None:
-            return self._by_line_or_lattice(
+            found = self._by_line_or_lattice(
                 lambda: worst([self.law(direction) for direction in self.directions], delta=delta),
                 lambda: self._lattice_epsilon(delta),
             )
+            # where nothing is proven from below, epsilon may be 0, which one value of delta tells
+            if found.lower == 0 < found.upper and self._exact_delta(0.0).upper <= delta:
+                return Bracket(0.0, 0.0)
+            return found
         # (δ - m)/(1 - m), to either side
         mass = self.infinite_mass
         rest = Bracket(
@@ -290,9 +297,9 @@ class Accounted(Release):
             raise NumericalError(f"The loss of {show(self)} is outside what doubles resolve.")
         return found
 
-    def _lattice_delta(self, epsilon: float) -> Bracket:
+    def _lattice_delta(self, epsilon: float, directions: Sequence[str]) -> Bracket:
         lower, upper = 0.0, 0.0
-        for direction in self.directions:
+        for direction in directions:
             if epsilon < self.max_loss(direction):
                 found = lattice_delta(self._lattice_parts(direction), epsilon=epsilon)
                 lower, upper = max(lower, found.lower), max(upper, found.upper)

@@ -76,17 +76,17 @@ def plan_noise_multiplier(
     low, high = NOISE_RANGE
     found = search.least(low, high)
     if found is None:
+        cost = search.epsilon_of(high)
         raise InfeasibleError(
             f"No noise_multiplier up to {high:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is still "
-            f"{search.cost(high):.6g}. "
-            + _remedy(search.cost(high), delta, "Raise epsilon or delta, plan fewer rounds")
+            f"{cost:.6g}. " + _remedy(cost, delta, "Raise epsilon or delta, plan fewer rounds")
         )
     if found == low:
         raise InfeasibleError(
             f"Every noise_multiplier down to {low:g} meets epsilon={epsilon:g} at delta={delta:g}: the budget is "
             "larger than the run can spend. Check its rounds, its sampling rate and the budget."
         )
-    return Plan(found, search.cost(found))
+    return Plan(found, search.epsilon and search.cost(found))
 
 
 def _remedy(cost: float, delta: float, remedies: str) -> str:
@@ -147,12 +147,12 @@ def plan_sampling_rate(
     search = Search.of(make_run, epsilon, delta, method, tolerance, inverted=True)
     found = search.least(1.0, 1.0 / LEAST_RATE)
     if found is None:
+        cost = search.epsilon_of(1.0 / LEAST_RATE)
         raise InfeasibleError(
             f"No sampling_rate down to {LEAST_RATE:g} meets epsilon={epsilon:g} at delta={delta:g}: there epsilon is "
-            f"still {search.cost(1.0 / LEAST_RATE):.6g}. "
-            + _remedy(search.cost(1.0 / LEAST_RATE), delta, "Raise epsilon or delta, add noise, plan fewer rounds")
+            f"still {cost:.6g}. " + _remedy(cost, delta, "Raise epsilon or delta, add noise, plan fewer rounds")
         )
-    return Plan(1.0 / found, search.cost(found))
+    return Plan(1.0 / found, search.epsilon and search.cost(found))
 
 
 def plan_batch_size(
@@ -177,7 +177,7 @@ def plan_batch_size(
     def cost(batch: int) -> float:
         if batch not in costs:  # at the very rate that is meant, which search would take by its inverse
             run = checked_release("what make_run returns", make_run(batch / dataset_size)) * 1
-            costs[batch] = run.epsilon(delta=search.delta, method=search.method)
+            costs[batch] = search.cost_of(run)
         return costs[batch]
 
     def smallest(batch: int) -> int:
@@ -187,16 +187,16 @@ def plan_batch_size(
     # Of batches that make as many rounds the larger cost more; where they make fewer rounds, costs fall back.
     last = largest_integer(
         lambda batch: cost(smallest(batch)),
-        search.epsilon,
+        search.limit,
         guess=max(int(dataset_size / guess), 1),
         most=dataset_size,
     )
     first = smallest(last or 0)
-    more = largest_integer(lambda extra: cost(first + extra), search.epsilon, guess=0, most=(last or 0) - first)
+    more = largest_integer(lambda extra: cost(first + extra), search.limit, guess=0, most=(last or 0) - first)
     best = first + (more or 0)
     if not best:
         raise InfeasibleError(
             f"Not even batches of one out of {dataset_size:,} meet epsilon={epsilon:g} at delta={delta:g}. "
             "Raise epsilon or delta, add noise, or plan fewer rounds."
         )
-    return Plan(best, costs[best])
+    return Plan(best, search.epsilon and costs[best])

@@ -14,6 +14,7 @@ from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
 from dprounds.numerics.search import largest_integer
 from dprounds.planning.plan import Plan, checked_method, checked_release
+from dprounds.planning.search import delta_at_zero
 
 __all__ = ["max_rounds", "plan_rounds"]
 
@@ -66,11 +67,19 @@ def plan_rounds(
 
     found: dict[int, Guarantee] = {}
 
-    def cost(rounds: int) -> float:
-        found[rounds] = (before + step * rounds).guarantee(delta=delta, method=method)
-        return found[rounds].epsilon
+    def guarantee(rounds: int) -> Guarantee:
+        if rounds not in found:
+            found[rounds] = (before + step * rounds).guarantee(delta=delta, method=method)
+        return found[rounds]
 
-    answer = largest_integer(cost, epsilon, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
+    def cost(rounds: int) -> float:
+        if epsilon:
+            return guarantee(rounds).epsilon
+        # all rounds within a budget of epsilon 0 cost the same; delta there tells how far to go
+        return delta_at_zero(before + step * rounds, delta, method)
+
+    limit = epsilon or delta
+    answer = largest_integer(cost, limit, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
     if answer == MOST_ROUNDS:
         raise InfeasibleError(
             f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet "
@@ -78,8 +87,8 @@ def plan_rounds(
             "delta, or for a step that releases something."
         )
     if answer is None:  # not even no round fits beside what is spent
-        return Plan(0, found[0].epsilon, found[0].lower)
-    return Plan(answer, found[answer].epsilon, found[answer + 1].lower)
+        return Plan(0, guarantee(0).epsilon, guarantee(0).lower)
+    return Plan(answer, guarantee(answer).epsilon, guarantee(answer + 1).lower)
 
 
 def _guess(step: Release, before: Run, epsilon: float, delta: float, method: str | None) -> float:

@@ -11,13 +11,13 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.accounting.best_order import parameter_by_orders
-from dprounds.accounting.rounds import parameter_on_lines
+from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import NumericalError, ParameterError
 from dprounds.mechanisms.base import Release
 from dprounds.mechanisms.composition import Run
 from dprounds.planning.plan import checked_method, checked_release
 
-__all__ = ["Search"]
+__all__ = ["Search", "delta_at_zero"]
 
 # Below this the steps of a search are lost in rounding.
 TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
@@ -26,8 +26,18 @@ START = 1.0
 GALLOP = 3.0
 # How near a guess by the orders should be that lines then improve.
 ROUGH = 1e-2
+# Where a delta is this near to its limit, the epsilon at the limit may be just above 0 by rounding.
+NEAR = 1.0 - 1e-12
 # So often a search may meet noise at which nothing is proven before it says that it cannot tell.
 MOST_TROUBLES = 4
+
+
+def delta_at_zero(run: Run, delta: float, method: str | None) -> float:
+    """Delta at epsilon 0, above `delta` where the epsilon at `delta` is above 0: a rounding may part the two."""
+    found = run.delta(epsilon=0.0, method=method)
+    if NEAR * delta <= found <= delta and run.epsilon(delta=delta, method=method) > 0:
+        return math.nextafter(delta, 2.0)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,17 +83,35 @@ class Search:
         return checked_release("what make_run returns", self.make_run(1.0 / x if self.inverted else x)) * 1
 
     def cost(self, x: float) -> float:
-        """Epsilon of the run that x makes, computed once; infinite where `method` cannot keep its promise."""
+        """`cost_of` the run that x makes, computed once; infinite where `method` cannot keep its promise."""
         if x not in self.known:
             try:
-                self.known[x] = self.run(x).epsilon(delta=self.delta, method=self.method)
+                self.known[x] = self.cost_of(self.run(x))
             except NumericalError as trouble:
                 self.known[x], self.troubles[x] = math.inf, trouble
         return self.known[x]
 
+    def cost_of(self, run: Run) -> float:
+        """What is to be at most `limit`: epsilon, or for a budget of epsilon 0 the delta there.
+
+        All runs within that budget have the same epsilon, which does not tell a search how far to go.
+        """
+        if self.epsilon:
+            return run.epsilon(delta=self.delta, method=self.method)
+        return delta_at_zero(run, self.delta, self.method)
+
+    def epsilon_of(self, x: float) -> float:
+        """Epsilon of the run that x makes, which was asked for before."""
+        return self.cost(x) if self.epsilon else self.run(x).epsilon(delta=self.delta, method=self.method)
+
+    @property
+    def limit(self) -> float:
+        """What `cost_of` a run may be at most."""
+        return self.epsilon or self.delta
+
     def meets(self, x: float) -> bool:
         """Whether the run that x makes is within the budget."""
-        return self.cost(x) <= self.epsilon
+        return self.cost(x) <= self.limit
 
     def guess(self, low: float, high: float) -> tuple[float, float]:
         """Where the answer may be, and by what factor to look around there."""
@@ -96,20 +124,24 @@ class Search:
             lambda x: self.run(min(max(x, low), high)).finite_rdp,
             epsilon=self.epsilon,
             delta=self.delta,
-            method="balle" if exact else self.method or "optimal",
+            method="balle" if exact and self.epsilon else "optimal" if exact else self.method or "optimal",
             start=start,
             settled=ROUGH if exact else 1e-3 * self.tolerance,
         )
         if by_orders is None:
             return start, 4.0
         by_orders = min(max(by_orders, low), high)
-        found = self.exact_guess(by_orders) if exact else by_orders
+        found = self.exact_guess(by_orders, low, high) if exact else by_orders
         if found is None:  # the exact answer is below that of the orders, by a few percent as a rule
             return by_orders, 1.1
         return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.0 + 0.9 * self.tolerance
 
-    def exact_guess(self, guess: float) -> float | None:
+    def exact_guess(self, guess: float, low: float, high: float) -> float | None:
         """About the answer of the exact method, from a guess nearby; None where no line finds it."""
+        if not self.epsilon:
+            return parameter_by_secants(
+                lambda x: self.cost(min(max(x, low), high)), limit=self.limit, guess=guess, settled=0.3 * self.tolerance
+            )
         with suppress(NumericalError):
             return parameter_on_lines(
                 lambda x: self.run(x).law(),
@@ -173,7 +205,7 @@ class Search:
     def crossing(self, x: float, y: float) -> float:
         """Where the line through two costs, on logarithms, meets the budget; NaN where it does not."""
         with np.errstate(all="ignore"):  # zeros and infinities end as NaN
-            above, below = (np.log(self.cost(point)) - np.log(self.epsilon) for point in (x, y))
+            above, below = (np.log(self.cost(point)) - np.log(self.limit) for point in (x, y))
             return float(x * np.exp(above / (above - below) * np.log(y / x)))
 
     def raise_trouble(self, x: float) -> None:
