@@ -28,6 +28,12 @@ STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}-[0-9]{1,20}")
 class Accountant:
     """The releases made so far, and what they cost.
 
+    What it promises holds if the parameters of the releases (noise, sampling rate, number of rounds) were fixed before
+    the first of them, or if nothing that was seen steered them. What is asked of the data may depend on all that was
+    released before; how much is spent may not. Where noise was raised or a run was ended because of what came out, or
+    the epsilon of the rounds made so far is quoted since the model was good enough then, the exact total of the history
+    is no guarantee: fix the budget beforehand and publish that one.
+
     Tied to no training library: call `record` once a step. Equal steps merge, so a record costs microseconds and a
     million of them no more memory than one. Threads may share one.
 

@@ -85,8 +85,7 @@ class Accounted(Release):
                 if method is not None:
                     raise _with_advice(trouble) from trouble
             else:
-                # no order proves less than the lower end, so there is nothing to gain from one where both are close
-                return found.upper if is_exact(*found) else min(found.upper, self._delta_by_orders(epsilon, "optimal"))
+                return min(found.upper, self._delta_by_orders(epsilon, "optimal")) if self._near(found) else found.upper
             return min(self._delta_by_orders(epsilon, "optimal"), self._reach)
         return self._delta_by_orders(epsilon, by)
 

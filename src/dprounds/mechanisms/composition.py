@@ -33,6 +33,8 @@ HAIR_PER_PART = 2.0**-52
 class Run(Accounted):
     """Mechanisms, each with its number of rounds, composed adaptively.
 
+    A round may depend on the outputs before it; the mechanisms and their rounds are fixed beforehand.
+
     Written as ``step * rounds`` and ``run + run``. Equal mechanisms are merged and the order of the parts does not
     matter, so two runs are equal when they hold the same releases. The empty run costs nothing.
 
