@@ -43,6 +43,32 @@ def laplace(scale: Number, epsilon: Number) -> Number:
     return 1 - mp.exp((x - a) / 2) if x >= -a else 1 - mp.exp(x)
 
 
+def gaussian(mean: Number, epsilon: Number) -> Number:
+    """Delta of a normal loss of this shift over its deviation, at any real epsilon."""
+    m, x = mp.mpf(mean), mp.mpf(epsilon)
+    lower_tail = lambda y: mp.erfc(-y / mp.sqrt(2)) / 2  # noqa: E731  (one formula)
+    return lower_tail(m / 2 - x / m) - mp.exp(x) * lower_tail(-m / 2 - x / m)
+
+
+def response(local_epsilon: Number, epsilon: Number) -> Number:
+    """Delta of one randomized response, at any real epsilon, without a difference of its masses."""
+    a, x = mp.mpf(local_epsilon), mp.mpf(epsilon)
+    return sum(-mp.expm1(x - loss) / (1 + mp.exp(-loss)) for loss in (a, -a) if x < loss) + mp.mpf(0)
+
+
+def sampled_once(delta: Callable[[Number], Number], rate: float, epsilon: float, direction: str) -> Number:
+    """Delta of one sampled round, by that of the symmetric pair (P, Q) which is sampled.
+
+    (1 - q) Q + q P - e^x Q = q (P - c Q) with c = 1 + (e^x - 1)/q, and with d = 1 - e^x (1 - q) the other direction is
+    Q - e^x ((1 - q) Q + q P) = d (Q - e^x q/d P).
+    """
+    q, x = mp.mpf(rate), mp.mpf(epsilon)
+    if direction == "remove":
+        return q * delta(mp.log1p(mp.expm1(x) / q))
+    d = 1 - mp.exp(x) * (1 - q)
+    return d * delta(x + mp.log(q / d)) if d > 0 else mp.mpf(0)
+
+
 def laplace_twice(scale: float, epsilon: float) -> Number:
     """Delta of two rounds: the first one's loss is averaged over its two atoms and its density between."""
     with mp.workdps(30):
