@@ -46,8 +46,8 @@ def laplace(scale: Number, epsilon: Number) -> Number:
 def gaussian(mean: Number, epsilon: Number) -> Number:
     """Delta of a normal loss of this shift over its deviation, at any real epsilon."""
     m, x = mp.mpf(mean), mp.mpf(epsilon)
-    lower_tail = lambda y: mp.erfc(-y / mp.sqrt(2)) / 2  # noqa: E731  (one formula)
-    return lower_tail(m / 2 - x / m) - mp.exp(x) * lower_tail(-m / 2 - x / m)
+    root = mp.sqrt(2)
+    return (mp.erfc((x / m - m / 2) / root) - mp.exp(x) * mp.erfc((x / m + m / 2) / root)) / 2
 
 
 def response(local_epsilon: Number, epsilon: Number) -> Number:

@@ -16,7 +16,7 @@ from dprounds.errors import NumericalError, ParameterError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["LossLaw", "least_mass", "line_near"]
+__all__ = ["LossLaw", "least_mass", "line_near", "refuse_contradictions"]
 
 Array = NDArray[np.float64]
 
@@ -87,36 +87,42 @@ class LossLaw:
     smoothed: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a law that contradicts itself: from a largest loss that is too small would follow an epsilon as well.
-
-        With mass m at infinity, Jensen's inequality has K(1) >= 2 log(1 - m); and K(1) is at most the largest loss.
-        """
-        if not 0 <= self.infinite_mass <= 1:
-            raise self._contradiction(f"the mass at infinity must be in [0, 1], got {self.infinite_mass}.")
-        if not self.max_loss >= 0:
-            raise self._contradiction(f"the largest loss must be in [0, inf], got {self.max_loss}.")
+        """Refuse a law that contradicts itself."""
         t = np.array([1.0, SEEN / self.max_loss if self.smoothed and 0 < self.max_loss < math.inf else 1.0])
         with np.errstate(all="ignore"):  # what is not a number is refused where it is used
-            values = np.real(self.log_moment(t))
-        least = 2.0 * math.log1p(-self.infinite_mass) if self.infinite_mass < 1 else -math.inf
-        if values[0] < least * (1.0 + CONTRADICTION) - LEAST_CONTRADICTION:
-            raise self._contradiction(f"the moment function K(1) must not be below {least + 0.0:g}, got {values[0]:g}.")
-        self.refuse_losses_above_the_largest(t, values)
+            self.refuse_contradictions(t, np.real(self.log_moment(t)))
 
-    def _contradiction(self, what: str) -> ParameterError:
-        return ParameterError(f"{show(self.of)} contradicts itself: {what}")
+    def refuse_contradictions(self, t: Array, values: Array) -> None:
+        """Raise where values K(t) on the real axis contradict the rest of the law."""
+        refuse_contradictions(self.of, self.max_loss, self.infinite_mass, t, values)
 
-    def refuse_losses_above_the_largest(self, t: Array, values: Array) -> None:
-        """Raise where values K(t) on the real axis show a loss above the largest, since K(t) <= t max_loss."""
-        if self.max_loss == math.inf:
-            return
-        above = (values > t * self.max_loss * (1.0 + CONTRADICTION) + LEAST_CONTRADICTION) & (values < math.inf)
-        if above.any():
-            shown = int(np.argmax(above))
-            raise self._contradiction(
-                f"the largest loss must not be below K(t)/t = {values[shown] / t[shown]:g} at t = {t[shown]:g}, "
-                f"got {self.max_loss:g}."
-            )
+
+def refuse_contradictions(of: object, max_loss: float, infinite_mass: float, t: Array, values: Array) -> None:
+    """Raise `ParameterError` where a largest loss, a mass m at infinity and values K(t) cannot all be true.
+
+    From a largest loss that is too small would follow an epsilon that is too small. It bounds K(t) by t times itself;
+    and by Jensen's inequality K(t) >= (t + 1) log(1 - m).
+    """
+    wrong = None
+    if not 0 <= infinite_mass <= 1:
+        wrong = f"the mass at infinity must be in [0, 1], got {infinite_mass}."
+    elif not max_loss >= 0:
+        wrong = f"the largest loss must be in [0, inf], got {max_loss}."
+    else:
+        # next to one, the rounding of the mass is most of what is left of it
+        least = (t + 1.0) * (math.log1p(-infinite_mass) if infinite_mass < 1 - 1e-6 else -math.inf)
+        below = values < least * (1.0 + CONTRADICTION) - LEAST_CONTRADICTION
+        if below.any():
+            i = int(np.argmax(below))
+            wrong = f"the moment function K({t[i]:g}) must not be below {least[i] + 0.0:g}, got {values[i]:g}."
+        elif max_loss < math.inf:
+            above = (values > t * max_loss * (1.0 + CONTRADICTION) + LEAST_CONTRADICTION) & (values < math.inf)
+            if above.any():
+                i = int(np.argmax(above))
+                shown = f"K(t)/t = {values[i] / t[i]:g} at t = {t[i]:g}"
+                wrong = f"the largest loss must not be below {shown}, got {max_loss:g}."
+    if wrong is not None:
+        raise ParameterError(f"{show(of)} contradicts itself: {wrong}")
 
 
 def least_mass(infinite_mass: float) -> float:
@@ -136,7 +142,7 @@ def line_near(law: LossLaw, saddle: Saddle, *, epsilon: float, log_delta: float)
     below = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
     sides = np.sort(np.concatenate([t - below[below < t], t + above]))
     at_sides = np.real(law.log_moment(sides))
-    law.refuse_losses_above_the_largest(sides, at_sides)
+    law.refuse_contradictions(sides, at_sides)
     # At 0, K is at most 0: there the bound is that delta is at most one.
     sides, at_sides = np.append(0.0, sides), np.append(0.0, at_sides + LOG_MOMENT_ERROR * np.abs(at_sides))
 

@@ -19,7 +19,7 @@ from dprounds._validate import ORDER, Interval, choice, given_array, real_array,
 from dprounds.accounting.cells import Cells
 from dprounds.accounting.lattice import Part
 from dprounds.accounting.line import LOG_MOMENT_ERROR
-from dprounds.accounting.loss_law import LossLaw
+from dprounds.accounting.loss_law import LossLaw, refuse_contradictions
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
@@ -335,10 +335,9 @@ class Mechanism(Release):
         return [Part(lambda edges: self._cells(edges, direction), 1)]
 
     def _rdp(self, orders: Array) -> Array:
-        law = self.law()  # which refuses a K and a largest loss that contradict each other
         t = orders - 1.0
         value = self._log_moment(t, REMOVE).real
-        law.refuse_losses_above_the_largest(t, value)
+        refuse_contradictions(self, self._max_loss(REMOVE), self.infinite_mass, t, value)
         # where nothing is released the largest loss, 0, is the bound: see `rdp`
         return above(value / t, RELATIVE_HAIR * value / t + ABSOLUTE_HAIR)
 
