@@ -4,14 +4,24 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 RUN = $(VENV)/bin/python
 
-.PHONY: demo test check docs bench peers clean
+.PHONY: demo quick test rest check docs bench peers clean
 
 demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
 
+quick: $(VENV)/.ready          ## style, and the tests that take no time: under a minute
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+	$(RUN) -m pytest -q -n auto --dist worksteal -m "not slow" tests
+
+# Examples stay with their page, since those of a page go on from each other. The tests run even where an example fails.
 test: $(VENV)/.ready           ## all tests, doctests and documentation examples
-	$(RUN) -m pytest -n auto tests
-	$(RUN) -m pytest src docs README.md   # in one process, since the examples of a page go on from each other
+	@rm -f .pytest_cache/v/dprounds/passed
+	$(RUN) -m pytest -n auto --dist loadfile src docs README.md; examples=$$?; \
+	$(RUN) -m pytest -n auto --dist worksteal tests && exit $$examples
+
+rest: $(VENV)/.ready           ## what `make test` skipped: after `make peers`, or with a browser
+	$(RUN) -m pytest -n auto --dist worksteal --rest tests
 
 check: $(VENV)/.ready          ## style and types
 	$(RUN) -m ruff check .
@@ -26,7 +36,7 @@ bench: $(BENCH_VENV)/.ready    ## speed and tightness beside the peers; writes d
 	$(BENCH_VENV)/bin/python -m benchmarks
 
 peers: $(VENV)/.peers          ## the peers beside us in .venv, for the tests that compare with them
-	@echo "installed: dp-accounting, Opacus, prv-accountant, autodp"
+	@echo "installed: dp-accounting, Opacus, prv-accountant, autodp; 'make rest' runs what 'make test' skipped without them"
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) docs/_build build dist figures

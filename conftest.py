@@ -1,11 +1,18 @@
-"""Doctests in the source, and the Python and command-line examples of README and docs, run as tests."""
+"""Doctests in the source, and the Python and command-line examples of README and docs, run as tests.
 
+``--rest`` leaves out what has passed since `make test` began, and a run that skips tests says what it lacks.
+"""
+
+import importlib.util
+import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
 
+import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
@@ -43,3 +50,64 @@ prose = Sybil(
     patterns=["README.md", "docs/*.md", "docs/*/*.md"],
 )
 pytest_collect_file = (source + prose).pytest()
+
+PASSED = "dprounds/passed"  # in pytest's cache: the tests that have passed since `make test` began
+PEERS = {"dp_accounting": "dp-accounting", "opacus": "Opacus", "prv_accountant": "prv-accountant", "autodp": "autodp"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--rest`, for what was skipped before something was installed."""
+    parser.addoption("--rest", action="store_true", help="leave out what has passed since `make test` began")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Remember what passes; where pytest-xdist shares the tests out, only in the process that hears of them all."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Passed(config))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has passed, if that is asked for."""
+    if config.getoption("--rest"):
+        passed = set(remembered(config))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
+        items[:] = [item for item in items if item.nodeid not in passed]
+
+
+def remembered(config: pytest.Config) -> list[str]:
+    """The tests that have passed since `make test` began."""
+    return list(config.cache.get(PASSED, [])) if config.cache else []
+
+
+class Passed:
+    """Keeps the names of the tests that pass, and says at the end what the skipped ones lack."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config, self.names = config, set[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember one that passed."""
+        if report.when == "call" and report.passed:
+            self.names.add(report.nodeid)
+
+    def pytest_sessionfinish(self) -> None:
+        """Write them where the next run finds them."""
+        if self.config.cache and not self.config.option.collectonly:
+            self.config.cache.set(PASSED, sorted(self.names.union(remembered(self.config))))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """One line on what is not installed, if anything was skipped."""
+        skipped, lacking = len(terminalreporter.stats.get("skipped", [])), not_installed()
+        if skipped and lacking:
+            terminalreporter.write_line(
+                f"{skipped} skipped. Not installed: {'; '.join(lacking)}. Then `make rest` runs what was skipped."
+            )
+
+
+def not_installed() -> list[str]:
+    """What tests are skipped without, and how to get it."""
+    peers = [title for name, title in PEERS.items() if importlib.util.find_spec(name) is None]
+    browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    return ([f"{', '.join(peers)} (`make peers`)"] if peers else []) + (
+        [] if browser else ["Chromium (by your system's packages, or name one in CHROMIUM)"]
+    )
