@@ -13,6 +13,7 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
 
 import pytest
+from hypothesis import settings
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
@@ -20,6 +21,10 @@ from sybil.parsers.rest import DocTestParser
 from dprounds.cli import main
 
 flags = ELLIPSIS | NORMALIZE_WHITESPACE
+
+# The same examples in every run, and no clock; ``--hypothesis-profile default`` draws others.
+settings.register_profile("dprounds", deadline=None, derandomize=True, max_examples=150)
+settings.load_profile("dprounds")
 
 
 def console(example: Example) -> str | None:

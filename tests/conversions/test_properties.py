@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dprounds import delta_from_rdp, epsilon_from_rdp, rdp_from_dp, worst_pair
@@ -19,9 +19,6 @@ deltas = st.floats(-300.0, -1e-6).map(lambda x: 10.0**x)
 epsilons = st.floats(0.0, 700.0) | st.floats(-9.0, 0.0).map(lambda x: 10.0**x)
 rdps = st.floats(0.0, 700.0) | st.floats(-30.0, 0.0).map(lambda x: 10.0**x)
 methods = st.sampled_from(METHODS)
-
-settings.register_profile("conversions", deadline=None, max_examples=150)
-settings.load_profile("conversions")
 
 
 @given(rdps, orders, deltas)
@@ -85,7 +82,7 @@ def test_rdp_budget_rises_with_epsilon_and_with_delta(
 def test_a_budget_spent_in_full_meets_its_target(epsilon: float, order: float, delta: float) -> None:
     """Round trips: rdp -> epsilon and rdp -> delta return to the target from its budget."""
     rdp = float(rdp_from_dp(epsilon, order=order, delta=delta))
-    if rdp * (order - 1.0) < 1e-306:  # too small for doubles: taken for larger than it is
+    if rdp * min(1.0, order - 1.0) < 1e-306:  # too small for doubles to have digits: taken for larger than it is
         return
     there = float(epsilon_from_rdp(rdp, order=order, delta=delta))
     # the budget errs downward and epsilon upward, each by its hair; a budget that rounds to nothing returns nothing

@@ -46,8 +46,11 @@ class Served:
 Start = Callable[..., Served]
 
 
-def start(log: Path, arguments: str = "port=0") -> Served:
+def start(log: Path, arguments: str = "port=0", worker: str = "") -> Served:
+    """A server, whose workers run a program of the test's own if there is one."""
     program = f"from dprounds.web.server import serve; serve({arguments})"
+    if worker:
+        program = f"from dprounds.web import pool; pool.WORKER = ('-P', '-c', {worker!r}); {program}"
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", program],
@@ -77,8 +80,8 @@ def start_server(tmp_path: Path) -> Iterator[Start]:
     """Servers that a test may treat as it likes."""
     started: list[Served] = []
 
-    def begin(arguments: str = "port=0, workers=1") -> Served:
-        started.append(start(tmp_path / f"log-{len(started)}", arguments))
+    def begin(arguments: str = "port=0, workers=1", worker: str = "") -> Served:
+        started.append(start(tmp_path / f"log-{len(started)}", arguments, worker))
         return started[-1]
 
     yield begin
