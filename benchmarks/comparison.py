@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks import page
+from benchmarks import abilities, page
 from benchmarks.client import Client
 from benchmarks.peers import PEERS, Accounting
 from benchmarks.runs import BAD_INPUTS, CASES, bad_question, shown
@@ -74,6 +74,7 @@ def measured() -> dict[str, Any]:
         "bad_limit": BAD_LIMIT,
         "cases": cases,
         "bad_inputs": [shown(bad) for bad in BAD_INPUTS],
+        "abilities": abilities.answers([]),
         "peers": peers,
     }
 
@@ -106,6 +107,12 @@ def _asked(name: str) -> dict[str, Any]:
         "answers": answers,
         "bad": bad,
     }
+
+
+def our_bad_input() -> list[dict[str, str]]:
+    """What dprounds makes of every bad input."""
+    with Client("dprounds", 10 * BAD_LIMIT) as client:
+        return [_verdict(client, k) for k in range(len(BAD_INPUTS))]
 
 
 def _verdict(client: Client, k: int) -> dict[str, str]:

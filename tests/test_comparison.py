@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import page
+from benchmarks import comparison, page
 from benchmarks.client import Client
 from benchmarks.peers import PEERS, Part
 from benchmarks.runs import BAD_INPUTS, CASES, gaussian, sampled, shown
@@ -65,6 +65,12 @@ def test_ours_is_never_below_the_truth(data: dict[str, Any]) -> None:
 
 def test_ours_refuses_every_bad_input_or_gives_the_limit(data: dict[str, Any]) -> None:
     assert {one["verdict"] for one in data["peers"]["dprounds"]["bad"]} <= {"refused", "right limit"}
+
+
+def test_ours_does_with_bad_input_what_the_page_says(data: dict[str, Any]) -> None:
+    """After a change on purpose, `python -m benchmarks.abilities` writes the page anew."""
+    told = [one["verdict"] for one in data["peers"]["dprounds"]["bad"]]
+    assert [one["verdict"] for one in comparison.our_bad_input()] == told
 
 
 def test_a_loss_would_be_printed(data: dict[str, Any]) -> None:
