@@ -100,12 +100,14 @@ class Passed:
         if self.config.cache and not self.config.option.collectonly:
             self.config.cache.set(PASSED, sorted(self.names.union(remembered(self.config))))
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """One line on what is not installed, if anything was skipped."""
-        skipped, lacking = len(terminalreporter.stats.get("skipped", [])), not_installed()
-        if skipped and lacking:
-            terminalreporter.write_line(
-                f"{skipped} skipped. Not installed: {'; '.join(lacking)}. Then `make rest` runs what was skipped."
+    def pytest_unconfigure(self) -> None:
+        """Say in the last line what is not installed, if anything was skipped."""
+        terminal: pytest.TerminalReporter | None = self.config.pluginmanager.get_plugin("terminalreporter")
+        lacking = not_installed()
+        if terminal and lacking and terminal.stats.get("skipped"):
+            terminal.write_line(
+                f"{len(terminal.stats['skipped'])} skipped. Not installed: {'; '.join(lacking)}. "
+                "Once they are, `make rest` runs what was skipped."
             )
 
 
