@@ -81,7 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def remembered(config: pytest.Config) -> list[str]:
     """The tests that have passed since `make test` began."""
-    return list(config.cache.get(PASSED, [])) if config.cache else []
+    cache: pytest.Cache | None = getattr(config, "cache", None)
+    return list(cache.get(PASSED, [])) if cache else []
 
 
 class Passed:
@@ -97,8 +98,9 @@ class Passed:
 
     def pytest_sessionfinish(self) -> None:
         """Write them where the next run finds them."""
-        if self.config.cache and not self.config.option.collectonly:
-            self.config.cache.set(PASSED, sorted(self.names.union(remembered(self.config))))
+        cache: pytest.Cache | None = getattr(self.config, "cache", None)  # there is none under `-p no:cacheprovider`
+        if cache and not self.config.option.collectonly:
+            cache.set(PASSED, sorted(self.names.union(remembered(self.config))))
 
     def pytest_unconfigure(self) -> None:
         """Say in the last line what is not installed, if anything was skipped."""
