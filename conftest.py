@@ -1,16 +1,19 @@
 """Doctests in the source, and the Python and command-line examples of README and docs, run as tests.
 
-``--rest`` leaves out what has passed since `make test` began, and a run that skips tests says what it lacks.
+``--rest`` leaves out what has passed since `make test` began, and a run that skips tests says what it lacks. What
+`tests/slow.txt` lists has the mark ``slow``; ``--list-slow`` writes that list anew from the run that it is given to.
 """
 
 import importlib.util
 import os
 import shlex
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -56,23 +59,30 @@ prose = Sybil(
 )
 pytest_collect_file = (source + prose).pytest()
 
+SLOW = Path(__file__).parent / "tests/slow.txt"
+SLOW_SECONDS = 0.5  # of a test in all, with all its parameters: what `make quick` leaves out
 PASSED = "dprounds/passed"  # in pytest's cache: the tests that have passed since `make test` began
 PEERS = {"dp_accounting": "dp-accounting", "opacus": "Opacus", "prv_accountant": "prv-accountant", "autodp": "autodp"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--rest`, for what was skipped before something was installed."""
+    """`--rest`, for what was skipped before something was installed, and `--list-slow`."""
     parser.addoption("--rest", action="store_true", help="leave out what has passed since `make test` began")
+    parser.addoption("--list-slow", action="store_true", help="write tests/slow.txt: what took over half a second")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Remember what passes; where pytest-xdist shares the tests out, only in the process that hears of them all."""
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Passed(config))
+        config.pluginmanager.register(Heard(config))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has passed, if that is asked for."""
+    """Mark what is slow, and leave out what has passed if that is asked for."""
+    slow = frozenset(SLOW.read_text().split())
+    for item in items:
+        if function(item.nodeid) in slow or item.nodeid.split("/test_")[0] in slow:
+            item.add_marker(pytest.mark.slow)
     if config.getoption("--rest"):
         passed = set(remembered(config))
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
@@ -85,19 +95,30 @@ def remembered(config: pytest.Config) -> list[str]:
     return list(cache.get(PASSED, [])) if cache else []
 
 
-class Passed:
-    """Keeps the names of the tests that pass, and says at the end what the skipped ones lack."""
+def function(nodeid: str) -> str:
+    """The test, without its parameters."""
+    return nodeid.partition("[")[0]
+
+
+class Heard:
+    """Keeps which tests pass and how long they take, and says at the end what the skipped ones lack."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self.config, self.names = config, set[str]()
+        self.config, self.names, self.seconds = config, set[str](), defaultdict[str, float](float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember one that passed."""
+        """Remember one that passed, and its time."""
+        self.seconds[function(report.nodeid)] += report.duration
         if report.when == "call" and report.passed:
             self.names.add(report.nodeid)
 
     def pytest_sessionfinish(self) -> None:
         """Write them where the next run finds them."""
+        if self.config.getoption("--list-slow"):
+            whole = [line for line in SLOW.read_text().split() if "::" not in line]  # folders, listed by hand
+            slow = (name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS)
+            listed = whole + sorted(name for name in slow if name.split("/test_")[0] not in whole)
+            SLOW.write_text("\n".join(listed) + "\n")
         cache: pytest.Cache | None = getattr(self.config, "cache", None)  # there is none under `-p no:cacheprovider`
         if cache and not self.config.option.collectonly:
             cache.set(PASSED, sorted(self.names.union(remembered(self.config))))
