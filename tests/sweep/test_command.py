@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,16 @@ def until(condition: Any, *, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.01)
+
+
+@contextmanager
+def halted(leader: int) -> Iterator[None]:
+    """Let the processes of a session wait, so that nothing ends meanwhile."""
+    os.killpg(leader, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.killpg(leader, signal.SIGCONT)
 
 
 def group(leader: int) -> list[int]:
@@ -103,10 +115,11 @@ def test_ctrl_c_says_how_to_go_on(finished: bytes, grid: Path, tmp_path: Path) -
     path, partial = tmp_path / "out.csv", tmp_path / "out.csv.partial"
     with start(grid, "--out", path, "--workers", "2") as process:
         until(lambda: lines(partial) > 10)
-        children = set(group(process.pid)) - {process.pid}
-        assert len(children) >= 2
-        assert all(deaf(child) for child in children)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
+        with halted(process.pid):
+            children = set(group(process.pid)) - {process.pid}
+            assert len(children) >= 2
+            assert all(deaf(child) for child in children)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
         out, error = process.communicate(timeout=60)
     assert (process.returncode, out, error) == (130, "", "stopped; run the same command to go on\n")
     until(lambda: not group(process.pid), seconds=20.0)
@@ -121,8 +134,9 @@ def test_a_worker_that_dies_ends_the_sweep_with_a_sentence_and_its_rows_kept(
     path, partial = tmp_path / "out.csv", tmp_path / "out.csv.partial"
     with start(grid, "--out", path, "--workers", "2") as process:
         until(lambda: lines(partial) > 10)
-        # the youngest: the oldest child of a pool keeps its resources, and is no worker
-        os.kill(max(set(group(process.pid)) - {process.pid}), signal.SIGKILL)
+        with halted(process.pid):
+            # the youngest: the oldest child of a pool keeps its resources, and is no worker
+            os.kill(max(set(group(process.pid)) - {process.pid}), signal.SIGKILL)
         out, error = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert error.startswith("Error: A worker process died")
