@@ -43,10 +43,10 @@ def test_a_choice_after_looking_doubles_delta() -> None:
 def test_stopping_at_the_worst_of_sixty_epochs_multiplies_delta_by_nine() -> None:
     """The best stopping rule against the epsilon of the rounds made, by dynamic programming over the loss so far."""
     epochs, mu, delta = 60, 0.59, 1e-5
-    quoted = [
-        float(brentq(lambda e, n=n: gaussian_delta(mu * math.sqrt(n / epochs), e) - delta, 0.0, 10.0))  # type: ignore[misc]  # mypy cannot type a default
-        for n in range(1, epochs + 1)
-    ]
+    quoted = []
+    for n in range(1, epochs + 1):
+        part = mu * math.sqrt(n / epochs)
+        quoted.append(float(brentq(lambda e, part=part: gaussian_delta(part, e) - delta, 0.0, 10.0)))
     spread = mu / math.sqrt(epochs)
     loss = np.arange(-3.0, 5.0, spread / 12)
     step = np.arange(-8 * 12, 8 * 12 + 1) * spread / 12
