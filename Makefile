@@ -12,7 +12,7 @@ demo: $(VENV)/.ready           ## answer the question, draw the pictures
 quick: $(VENV)/.ready          ## style, and the tests that take no time: under a minute
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
-	$(RUN) -m pytest -q -n auto --dist worksteal -m "not slow" tests
+	$(RUN) -m pytest -q -n auto --dist worksteal -m "not slow" --ignore tests/web --ignore tests/peers tests
 
 # Examples stay with their page, since those of a page go on from each other. The tests run even where an example fails.
 test: $(VENV)/.ready           ## all tests, doctests and documentation examples
