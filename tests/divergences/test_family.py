@@ -250,7 +250,7 @@ def test_an_epsilon_outside_its_range_is_refused(epsilon: float) -> None:
         (lambda t: 3 * (t - 1), "function must bend somewhere"),
         (lambda t: t * np.nan, "function must be finite at every ratio in (0, inf), got nan"),
         (lambda t: 0.0, "function must return one value per ratio"),
-        (2.0, "function must be a callable of the likelihood ratio, got 2.0."),
+        (2.0, "function must be a callable of the likelihood ratio, got 2."),
     ],
 )
 def test_what_is_no_generator_is_refused(function: Any, message: str) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.divergences.mesh import Chord, Side, pair_point
+from dprounds.divergences.mesh import LOG_ERROR, Chord, Side, pair_point
 from dprounds.divergences.support import (
     ALL_LEVELS,
     FIRST_LEVELS,
@@ -23,9 +23,8 @@ from dprounds.divergences.support import (
     supporting_pair,
 )
 from dprounds.errors import NumericalError
-from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["level_chord", "lower_chord"]
+__all__ = ["level_chord", "lower_chord", "relative_error"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -47,10 +46,6 @@ FAR = 4.0
 UNEVEN, LEAN = 10.0, 4.0
 # A line that only rounding keeps from being proven is tilted by this factor more, up to a relative 1e-9 or so.
 RELIEF, MOST_RELIEF = 8.0, 1e5
-
-# Kernels are computed as logarithms: measured against arbitrary precision, they carry a relative error of up to two
-# units for each unit of the logarithm. Doubled.
-LOG_ERROR = 4 * UNIT_ROUNDOFF
 
 
 def _start(side: Side, log_target: Array) -> Chord:
@@ -87,7 +82,7 @@ def _start(side: Side, log_target: Array) -> Chord:
     return chord
 
 
-def _relative_error(size: Array, log_unit: Array) -> Array:
+def relative_error(size: Array, log_unit: Array) -> Array:
     """Relative rounding error of a divergence of `size` units: its kernels come from logarithms of up to that size."""
     log_size = np.log(np.where(size > 0, size, 1.0)) + log_unit
     return np.asarray(PAIR_ERROR + LOG_ERROR * np.maximum(np.abs(log_unit), np.abs(log_size)))
@@ -134,14 +129,16 @@ def level_chord(side: Side) -> Chord:
     chord.left = np.where(np.isnan(pair), 0.0, pair)
     with np.errstate(divide="ignore"):  # log 0 = -inf
         chord.log_value = np.log(-lowest)
-    chord.log_bound = chord.log_value + _relative_error(-lowest, np.zeros(1))
+    chord.log_bound = chord.log_value + relative_error(-lowest, np.zeros(1))
     return chord
 
 
-def _is_proven(side: Side, chord: Chord, log_bound: Array, small: Array) -> Mask:
-    """Keep the better bound, and say where it is within `small` (times the relief) of the value, relatively."""
+def _is_near(side: Side, chord: Chord, log_bound: Array, slope: Array, small: Array) -> Mask:
+    """Keep the slope of the better bound, and say where that is within `small` times the relief of the value."""
     better = np.isnan(chord.log_bound) | (side.sign * log_bound > side.sign * chord.log_bound)
     chord.log_bound = np.where(better, log_bound, chord.log_bound)
+    chord.slope = np.where(better, slope, chord.slope)
+    chord.log_slope_unit = np.where(better, chord.log_unit, chord.log_slope_unit)
     with np.errstate(invalid="ignore"):  # both are -inf where the value is zero, which needs no proof
         gap = side.sign * (chord.log_value - chord.log_bound)
     return np.isneginf(chord.log_value) | (gap <= small * chord.relief)
@@ -156,12 +153,9 @@ def _replace_end(chord: Chord, pair: Array, is_left: Mask, accepted: Mask) -> No
 
 
 def lower_chord(side: Side, log_target: Array) -> Chord:
-    """The chord on which the sought extreme lies at each target, with its certificate.
+    """The chord on which the sought extreme lies at each target, and the slope of the line that supports it.
 
-    Guarantee
-    ---------
-    Raises, or returns chords whose `log_bound` no pair of distributions crosses, up to errors of the kernels within
-    LOG_ERROR and dips of H that lie wholly between two neighbours of the mesh.
+    Its `log_bound` holds unless H dips between two neighbours of the mesh; `proven_chord` proves one.
     """
     answer = _start(side, log_target)
     active = np.arange(log_target.size)
@@ -174,8 +168,11 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
         with np.errstate(divide="ignore", invalid="ignore"):  # the ends coincide once both hit the target
             slope = np.where(run > 0, (g[1] - g[0]) / run, 0.0)
             chord.share = np.where(run > 0, np.clip((1.0 - f[0]) / run, 0.0, 1.0), 0.0)
-        chord.ray = slope > side.steepest
-        slope = np.where(chord.ray, side.steepest, slope)
+        with np.errstate(over="ignore", invalid="ignore"):  # a slope of zero or infinity is the same in all units
+            steepest = side.steepest * np.exp(chord.log_target - chord.log_unit)
+        steepest = np.where(np.isnan(steepest), side.steepest, steepest)
+        chord.ray = slope > steepest
+        slope = np.where(chord.ray, steepest, slope)
         chord.share = np.where(chord.ray, 0.0, chord.share)
         value = g[0] + slope * (1.0 - f[0])
         chord_slope = slope
@@ -184,9 +181,9 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
         if not on_chord:
             far = (f[1] > FAR) & (f[1] > FAR * f[0]) & (step % 4 == 3)
             slope = np.where(far, _power_law_slope(f, g, chord_slope), _parabola_slope(f, g, chord_slope))
-            slope = np.minimum(slope, side.steepest)
-        f_error = _relative_error(f[1], chord.log_target)
-        g_error = _relative_error(np.abs(g[1]), chord.log_unit)
+            slope = np.minimum(slope, steepest)
+        f_error = relative_error(f[1], chord.log_target)
+        g_error = relative_error(np.abs(g[1]), chord.log_unit)
         # Relative errors of the kernels act like relative errors of the two divergences. A slope that is less by as
         # much keeps them from showing as a height below zero at points that are heavy in units of the target.
         slope = slope - chord.relief * (f_error + g_error) * np.abs(slope)
@@ -207,7 +204,7 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
         done = np.zeros(active.size, dtype=np.bool_)
         if levels == ALL_LEVELS:
             small = 4.0 * (g_error + f_error * np.abs(slope) / np.where(value == 0, 1.0, np.abs(value)))
-            done = _is_proven(side, chord, log_bound, small)
+            done = _is_near(side, chord, log_bound, slope, small)
             # The chord is as good as rounding lets it be, but its line dips below a heavy pair: relieve the slope.
             stuck = ~found & ~done & on_chord
             chord.relief = np.where(stuck, RELIEF * chord.relief, chord.relief)

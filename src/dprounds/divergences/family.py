@@ -57,6 +57,10 @@ FINITE_ORDER = Interval.parse("(1, 1e6]", "At order one both are the Kullback-Le
 SUM_TOLERANCE = 1e-9
 
 
+# The `log_bend` of a function that is straight between its corners.
+STRAIGHT = (-inf, 0.0, 0.0)
+
+
 class Scale(Protocol):
     """An increasing function of an f-divergence, and its inverse, both through the logarithm of that divergence."""
 
@@ -119,6 +123,9 @@ class Divergence:
         Log ratios at which f has a corner. Knowing them makes the joint range exact there.
     largest_log_ratio
         `log_kernel` can be trusted for log ratios of at most this size.
+    log_bend
+        The numbers a, b, c with :math:`\log f''(e^u) = a + b u + c \log(1 + e^u)` between corners, a = -inf where f is
+        straight; None if there are none. Knowing them makes joint ranges with tiny values tight.
     scale
         The increasing function, the identity unless given.
 
@@ -138,6 +145,7 @@ class Divergence:
     log_kinks: tuple[float, ...] = ()
     # Far beyond any log ratio of doubles, so that growth at infinity can be told apart; still exact in the kernels.
     largest_log_ratio: float = 1e8
+    log_bend: tuple[float, float, float] | None = None
     scale: Scale = field(default_factory=PlainScale)
 
     def __repr__(self) -> str:
@@ -200,30 +208,49 @@ def _distribution(name: str, value: ArrayLike) -> Array:
 
 
 total_variation = Divergence(
-    name="total_variation", log_kernel=total_variation_kernel, at_zero=0.5, slope_at_infinity=0.5, log_kinks=(0.0,)
+    name="total_variation",
+    log_kernel=total_variation_kernel,
+    at_zero=0.5,
+    slope_at_infinity=0.5,
+    log_kinks=(0.0,),
+    log_bend=STRAIGHT,
 )
 """Half the L1 distance, the largest difference of the probability of one event, in [0, 1]."""
 
-kl = Divergence(name="kl", log_kernel=kl_kernel, at_zero=1.0, slope_at_infinity=inf)
+kl = Divergence(name="kl", log_kernel=kl_kernel, at_zero=1.0, slope_at_infinity=inf, log_bend=(0.0, -1.0, 0.0))
 """Kullback-Leibler divergence, the sum of p log(p/q), in nats."""
 
-reverse_kl = Divergence(name="reverse_kl", log_kernel=reverse_kl_kernel, at_zero=inf, slope_at_infinity=1.0)
+reverse_kl = Divergence(
+    name="reverse_kl", log_kernel=reverse_kl_kernel, at_zero=inf, slope_at_infinity=1.0, log_bend=(0.0, -2.0, 0.0)
+)
 """Kullback-Leibler divergence with the arguments exchanged, the sum of q log(q/p), in nats."""
 
 squared_hellinger = Divergence(
-    name="squared_hellinger", log_kernel=squared_hellinger_kernel, at_zero=0.5, slope_at_infinity=0.5
+    name="squared_hellinger",
+    log_kernel=squared_hellinger_kernel,
+    at_zero=0.5,
+    slope_at_infinity=0.5,
+    log_bend=(-log(4.0), -1.5, 0.0),
 )
 """One minus the sum of sqrt(p q), half the sum of (sqrt p - sqrt q)², in [0, 1]."""
 
-chi_squared = Divergence(name="chi_squared", log_kernel=chi_squared_kernel, at_zero=1.0, slope_at_infinity=inf)
+chi_squared = Divergence(
+    name="chi_squared", log_kernel=chi_squared_kernel, at_zero=1.0, slope_at_infinity=inf, log_bend=(log(2.0), 0.0, 0.0)
+)
 """Pearson's divergence, the sum of (p - q)²/q."""
 
 jensen_shannon = Divergence(
-    name="jensen_shannon", log_kernel=jensen_shannon_kernel, at_zero=0.5 * log(2.0), slope_at_infinity=0.5 * log(2.0)
+    name="jensen_shannon",
+    log_kernel=jensen_shannon_kernel,
+    at_zero=0.5 * log(2.0),
+    slope_at_infinity=0.5 * log(2.0),
+    log_bend=(-log(2.0), -1.0, -1.0),
 )
 """Mean of the KL divergences of p and of q from their midpoint, in nats, in [0, log 2]."""
 
-le_cam = Divergence(name="le_cam", log_kernel=le_cam_kernel, at_zero=0.5, slope_at_infinity=0.5)
+le_cam = Divergence(
+    name="le_cam", log_kernel=le_cam_kernel, at_zero=0.5, slope_at_infinity=0.5, log_bend=(log(4.0), 0.0, -3.0)
+)
 """Half the sum of (p - q)²/(p + q), in [0, 1]."""
 
 
@@ -247,6 +274,7 @@ def hockey_stick(epsilon: float) -> Divergence:
         at_zero=0.0,
         slope_at_infinity=1.0,
         log_kinks=(epsilon,),
+        log_bend=STRAIGHT,
     )
 
 
@@ -264,7 +292,13 @@ def chi_alpha(order: float) -> Divergence:
     0.333333333333
     """
     order = real("order", order, FINITE_ORDER)
-    return Divergence(name=f"chi_alpha({order!r})", log_kernel=PowerKernel(order), at_zero=1.0, slope_at_infinity=inf)
+    return Divergence(
+        name=f"chi_alpha({order!r})",
+        log_kernel=PowerKernel(order),
+        at_zero=1.0,
+        slope_at_infinity=inf,
+        log_bend=(log(order), order - 2.0, 0.0),
+    )
 
 
 def renyi(order: float) -> Divergence:
@@ -289,4 +323,5 @@ def renyi(order: float) -> Divergence:
         at_zero=1.0,
         slope_at_infinity=inf,
         scale=RenyiScale(order),
+        log_bend=(log(order), order - 2.0, 0.0),
     )

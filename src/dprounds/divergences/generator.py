@@ -9,10 +9,11 @@ from math import inf
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprounds._validate import Interval, real, real_array
+from dprounds._validate import Interval, real, real_array, show
 from dprounds.divergences.family import Divergence
 from dprounds.divergences.kernels import log_sigmoid
 from dprounds.errors import ParameterError
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["f_divergence"]
 
@@ -23,20 +24,37 @@ POSITIVE = Interval.parse("(0, inf)")
 EXTENDED_REAL = Interval.parse("(-inf, inf]")
 
 # Ratios from 2e-9 to 5e8, four per factor of e: where the function is looked at before it is trusted.
-SAMPLE = np.exp(np.linspace(-20.0, 20.0, 161))
+SAMPLE_LOGS = np.linspace(-20.0, 20.0, 161)
+SAMPLE = np.exp(SAMPLE_LOGS)
 # A function written with logarithms cancels a few digits at large ratios; seven digits still show a wrong bend.
 SAMPLE_ERROR = 1e-9
 # exp(700) is the last round number before doubles end.
 LARGEST_LOG_RATIO = 700.0
 
-# Next to ratio one a function as written keeps no digit (f is about x², its rounding error 1e-16), so there it is
-# continued by the polynomial through six nodes a side. At the widest radius that has an error near 1e-10; a corner
-# close to one asks for a smaller radius.
+# What is assumed of the function's rounding: a value at ratio t is within ROUNDING (|f(t)| + M (1 + t)(1 + |log t|)) of
+# the exact one, M being the largest |f| at ratios between 1/e and e (or the next power of e at which f is not zero). A
+# formula of a dozen operations that cancels terms of the size of t log t, as the Jensen-Shannon divergence does, stays
+# below half of that.
+ROUNDING = 32 * UNIT_ROUNDOFF
+
+# Next to ratio one a function as written loses its digits (f is about x², its rounding error 1e-16). So there it is
+# continued by the polynomial through six nodes a side, at the widest radius at which that agrees with the function at
+# all of CHECKS. At the widest radius a smooth function has an error near 1e-10; a corner close to one asks for less.
 NODES = np.arange(1.0, 7.0)
 RADII = (1e-2, 1e-3, 1e-4)
+CHECKS = np.concatenate([[1.5], 2.0 ** -np.arange(0.5, 20.0, 0.5)])
+EXPANSION_ERROR = 1e-9
 # Lagrange's weights for the value at x = 0, of a function of x and of a function of x².
 LIMIT = np.array([np.prod([j / (j - k) for j in NODES if j != k]) for k in NODES])
 EVEN_LIMIT = np.array([np.prod([j * j / (j * j - k * k) for j in NODES if j != k]) for k in NODES])
+# Distances from ratio one at which a slope there is held to the function, where no polynomial agrees with it.
+DISTANCES = 2.0 ** -np.arange(2.0, 50.0)
+
+# A limit that a function approaches is read off it to about this accuracy.
+LIMIT_ERROR = 1e-6
+
+# What a user's function may raise on an array that it was not written for.
+RAISED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def f_divergence(
@@ -77,30 +95,29 @@ def f_divergence(
     0.133333
     """
     if not callable(function):
-        raise ParameterError(f"function must be a callable of the likelihood ratio, got {function!r}.")
-    title = name if name is not None else getattr(function, "__name__", repr(function))
+        raise ParameterError(f"function must be a callable of the likelihood ratio, got {show(function)}.")
+    title = name if name is not None else getattr(function, "__name__", show(function))
     sample = _evaluate(function, SAMPLE)
     _check_convex(sample)
     at_one = float(_evaluate(function, np.array([1.0]))[0])
-    size = float(np.abs(sample[np.abs(np.log(SAMPLE)) <= 1.0]).max())
+    sizes = [float(np.abs(sample[np.abs(SAMPLE_LOGS) <= spread]).max()) for spread in range(1, 21)]
+    size = next((largest for largest in sizes if largest > 0.0), 0.0)
     if not abs(at_one) <= 1e-12 * (1.0 + size):
         raise ParameterError(f"function must be zero at ratio 1, got {at_one:.17g}. Subtract that constant.")
-    near_one = _expansion(function)
-    rest = np.abs(sample - near_one.slope * (SAMPLE - 1.0))
-    if not (rest > SAMPLE_ERROR * (np.abs(sample) + np.abs(near_one.slope) * np.abs(SAMPLE - 1.0))).any():
+    near_one = _expansion(function, size)
+    slope_at_one = _slope_at_one(function, size) if near_one is None else near_one.slope
+    rest = np.abs(sample - slope_at_one * (SAMPLE - 1.0))
+    if not (rest > SAMPLE_ERROR * (np.abs(sample) + np.abs(slope_at_one) * np.abs(SAMPLE - 1.0))).any():
         raise ParameterError("function must bend somewhere, got a multiple of t - 1, whose divergence is zero.")
     reach = _reach(function)
-    zero = _value_at_zero(function) if at_zero is None else real("at_zero", at_zero, EXTENDED_REAL)
-    if slope_at_infinity is None:
-        slope = _slope_at_infinity(function, reach)
-    else:
-        slope = real("slope_at_infinity", slope_at_infinity, EXTENDED_REAL)
+    zero, zero_error = _value_at_zero(function, at_zero)
+    slope, slope_error = _slope_at_infinity(function, reach, slope_at_infinity)
     return Divergence(
         name=title,
-        log_kernel=_GeneratorKernel(function, near_one),
-        # both are non-negative for a convex f; rounding may say otherwise by a hair
-        at_zero=max(zero + near_one.slope, 0.0),
-        slope_at_infinity=max(slope - near_one.slope, 0.0),
+        log_kernel=GeneratorKernel(function, slope_at_one, size, near_one, (zero_error, slope_error)),
+        # both are non-negative for a convex f; rounding may say otherwise
+        at_zero=max(zero + slope_at_one, 0.0),
+        slope_at_infinity=max(slope - slope_at_one, 0.0),
         log_kinks=tuple(float(u) for u in np.log(real_array("kinks", list(kinks), POSITIVE))) if len(kinks) else (),
         largest_log_ratio=reach,
     )
@@ -124,32 +141,76 @@ class _Expansion:
 
 
 @dataclass(frozen=True)
-class _GeneratorKernel:
-    """The log kernel of a function as written, continued by its expansion next to ratio one."""
+class GeneratorKernel:
+    """The log kernel of a function as written, continued by its expansion next to ratio one if it has one."""
 
     function: Function
-    near_one: _Expansion
+    slope: float
+    size: float
+    near_one: _Expansion | None
+    limit_errors: tuple[float, float]  # of f(0) and of the slope at infinity, before rounding
 
     def __call__(self, u: Array) -> Array:
         """Log kernel at finite log ratios."""
         x = np.expm1(u)
-        close = np.abs(x) <= self.near_one.radius
-        far = np.where(close, 1.0 + 2.0 * self.near_one.radius, np.exp(u))
-        with np.errstate(all="ignore"):  # the function's own arithmetic; what is not a number is caught by its checks
-            value = np.asarray(self.function(far), dtype=np.float64) - self.near_one.slope * (far - 1.0)
-        value = np.where(close, self.near_one(np.where(close, x, 0.0)), np.maximum(value, 0.0))
+        if self.near_one is None:
+            value = self._bend(np.where(np.abs(x) < 0.5, 1.0 + x, np.exp(u)))
+        else:
+            close = np.abs(x) <= self.near_one.radius
+            value = self._bend(np.where(close, 1.0 + 2.0 * self.near_one.radius, np.exp(u)))
+            value = np.where(close, self.near_one(np.where(close, x, 0.0)), value)
         with np.errstate(divide="ignore"):  # log 0 = -inf where f is zero
-            return np.asarray(np.log(value)) + log_sigmoid(-u)
+            return np.asarray(np.log(np.maximum(value, 0.0))) + log_sigmoid(-u)
+
+    def bracket(self, ratio: Array) -> tuple[Array, Array]:
+        """Log kernel at ratios that are doubles, from the function itself, and the log of its largest error."""
+        bend = self._bend(ratio)
+        error = rounding_error(bend + self.slope * (ratio - 1.0), ratio, self.size)
+        # the subtraction of the slope rounds as well, and a negative value counts as zero
+        error += 4 * UNIT_ROUNDOFF * np.abs(self.slope * (ratio - 1.0)) + np.maximum(-bend, 0.0)
+        # and so do the logarithms, by half a unit for each unit of theirs
+        error += 4 * UNIT_ROUNDOFF * np.abs(bend) * (2.0 + np.log1p(ratio))
+        if not np.isfinite(bend).all():
+            worst = ratio[~np.isfinite(bend)][0]
+            raise ParameterError(f"function must be finite at every ratio in (0, inf), got no number at {worst:.6g}.")
+        with np.errstate(divide="ignore"):  # log 0 = -inf
+            return np.log(np.maximum(bend, 0.0)) - np.log1p(ratio), np.log(error) - np.log1p(ratio)
+
+    def _bend(self, ratio: Array) -> Array:
+        """f - slope (t - 1), which is not negative but for rounding."""
+        return _call(self.function, ratio) - self.slope * (ratio - 1.0)
+
+
+def rounding_error(value: Array, ratio: Array, size: float) -> Array:
+    """What a value of the function is assumed to be wrong by at most; see ROUNDING."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # at ratio zero the logarithm has no part
+        spread = np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)
+    return np.asarray(ROUNDING * np.abs(value) + (ROUNDING * size) * (1.0 + ratio) * (1.0 + spread))
+
+
+def _call(function: Function, ratio: Array) -> Array:
+    """The function's values as doubles, as many as the ratios."""
+    try:
+        with np.errstate(all="ignore"):  # judged by the result
+            returned = np.asarray(function(ratio))
+    except RAISED as error:
+        raise ParameterError(
+            f"function must take an array of ratios, got {type(error).__name__}: {show(str(error))}. "
+            "Use NumPy functions."
+        ) from None
+    if returned.dtype.kind not in "iuf":
+        raise ParameterError(f"function must return real numbers, got {show(returned)}.")
+    if returned.shape != ratio.shape:
+        raise ParameterError(
+            f"function must return one value per ratio, got shape {returned.shape} for {ratio.shape}. "
+            "Use NumPy functions."
+        )
+    return returned.astype(np.float64)
 
 
 def _evaluate(function: Function, ratio: Array) -> Array:
-    """The function's values, finite and as many as the ratios."""
-    with np.errstate(all="ignore"):  # judged by the result
-        value = np.asarray(function(ratio), dtype=np.float64)
-    if value.shape != ratio.shape:
-        raise ParameterError(
-            f"function must return one value per ratio, got shape {value.shape} for {ratio.shape}. Use NumPy functions."
-        )
+    """The function's values, all finite."""
+    value = _call(function, ratio)
     if not np.isfinite(value).all():
         bad = ~np.isfinite(value)
         raise ParameterError(
@@ -172,8 +233,8 @@ def _check_convex(sample: Array) -> None:
         )
 
 
-def _expansion(function: Function) -> _Expansion:
-    """The expansion at the widest radius at which it also predicts the function between its nodes."""
+def _expansion(function: Function, size: float) -> _Expansion | None:
+    """The expansion at the widest radius at which it agrees with the function; None where there is none."""
     for radius in RADII:
         x = radius * NODES
         left, right = _evaluate(function, 1.0 - x) / x, _evaluate(function, 1.0 + x) / x
@@ -185,38 +246,75 @@ def _expansion(function: Function) -> _Expansion:
         sides = [(quotient - sign * slope) / x ** (power - 1) for sign, quotient in ((-1.0, left), (1.0, right))]
         poly = [tuple(float(c) for c in np.linalg.solve(np.vander(NODES), side)) for side in sides]
         expansion = _Expansion(radius, slope, power, poly[0], poly[1])
-        between = radius * np.array([-1.5, -0.7, 0.7, 1.5])
-        direct = _evaluate(function, 1.0 + between) - slope * between
-        if (np.abs(expansion(between) - direct) <= 1e-6 * np.abs(direct) + 1e-14 * (1.0 + scale)).all():
-            break
-    return expansion
+        ratio = 1.0 + radius * np.concatenate([-CHECKS, CHECKS])
+        written = _evaluate(function, ratio)
+        direct = written - slope * (ratio - 1.0)
+        error = rounding_error(written, ratio, size) + EXPANSION_ERROR * np.abs(direct)
+        if (np.abs(expansion(ratio - 1.0) - direct) <= error).all():
+            return expansion
+    return None
+
+
+def _slope_at_one(function: Function, size: float) -> float:
+    """A slope at ratio one that keeps f - slope (t - 1) above minus its rounding error at both sides of one.
+
+    Convexity says that such slopes exist: the chords to the left of one are less steep than those to the right.
+    """
+    sides = []
+    for sign in (-1.0, 1.0):
+        ratio = 1.0 + sign * DISTANCES
+        value = _evaluate(function, ratio)
+        sides.append((value + rounding_error(value, ratio, size)) / DISTANCES)
+    least, greatest = -float(sides[0].min()), float(sides[1].min())
+    if not least <= greatest:
+        raise ParameterError(
+            f"function must be convex in the ratio, got slopes that fall from {least:.6g} to {greatest:.6g} at ratio 1."
+        )
+    return 0.0 if least <= 0.0 <= greatest else 0.5 * (least + greatest)
 
 
 def _reach(function: Function) -> float:
     """The largest log ratio, 700 or a fraction of it, at which the function does not overflow."""
     reach = LARGEST_LOG_RATIO
     for _ in range(4):
-        with np.errstate(all="ignore"):
-            ends = np.asarray(function(np.exp(np.array([reach, -reach]))), dtype=np.float64)
-        if np.isfinite(ends).all():
+        if np.isfinite(_call(function, np.exp(np.array([reach, -reach])))).all():
             break
         reach /= 2.0
     return reach
 
 
-def _value_at_zero(function: Function) -> float:
-    """f(0), or its limit where the function is not a number at 0 as written."""
-    with np.errstate(all="ignore"):
-        value, *near = (float(v) for v in np.asarray(function(np.array([0.0, 1e-300, 1e-200, 1e-100]))))
-    if not np.isnan(value):
-        return value
-    # increments over equal steps of log t that do not shrink belong to a limit of infinity
-    growing = near[0] - near[1] > 0.5 * (near[1] - near[2]) > 1e-9
-    return inf if growing else near[0]
+def _value_at_zero(function: Function, given: float | None) -> tuple[float, float]:
+    """f(0) and its error: as given, or the function's own, or its limit where it is not a number at 0 as written."""
+    near = [float(v) for v in _call(function, np.array([1e-300, 1e-200, 1e-100]))]
+    try:
+        value = float(_call(function, np.array([0.0]))[0])
+    except ParameterError:  # it need not be defined there
+        value = np.nan
+    error = 0.0
+    if not value >= near[0] - LIMIT_ERROR * max(1.0, abs(near[0])):
+        # increments over equal steps of log t that do not shrink belong to a limit of infinity
+        growing = near[0] - near[1] > 0.5 * (near[1] - near[2]) > 1e-9
+        value, error = (inf, 0.0) if growing else (near[0], abs(near[0] - near[1]))
+    if given is None:
+        return value, error
+    return _consistent("at_zero", real("at_zero", given, EXTENDED_REAL), near[0], value), 0.0
 
 
-def _slope_at_infinity(function: Function, reach: float) -> float:
-    """lim f(t)/t, inf where the chord slope still grows between exp(reach/2) and exp(reach)."""
+def _slope_at_infinity(function: Function, reach: float, given: float | None) -> tuple[float, float]:
+    """lim f(t)/t and its error: as given or read off; inf where it still grows from exp(reach/2) to exp(reach)."""
     ratio = np.exp(np.array([0.5 * reach, reach]))
     halfway, final = (float(slope) for slope in _evaluate(function, ratio) / ratio)
-    return inf if final - halfway > 1e-6 * max(1.0, abs(final)) else final
+    growing = final - halfway > LIMIT_ERROR * max(1.0, abs(final))
+    value = inf if growing else final
+    if given is None:
+        return value, 0.0 if growing else abs(final - halfway)
+    return _consistent("slope_at_infinity", real("slope_at_infinity", given, EXTENDED_REAL), final, value), 0.0
+
+
+def _consistent(name: str, given: float, last: float, limit: float) -> float:
+    """`given`, if it may be the limit of a convex function that was last seen at `last` and seems to go to `limit`."""
+    error = LIMIT_ERROR * max(1.0, abs(last))
+    if not last - error <= given <= limit + error:
+        allowed = f"about {last:.6g}" if limit - last <= error else f"at least {last:.6g}"
+        raise ParameterError(f"{name} must agree with the function, which says {allowed}, got {show(given)}.")
+    return given

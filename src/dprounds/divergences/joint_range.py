@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
 from dprounds._validate import Interval, real, real_array
-from dprounds.divergences.boundary import lower_chord
+from dprounds.divergences.certificate import proven_chord
 from dprounds.divergences.family import Divergence, PlainScale
 from dprounds.divergences.generator import f_divergence
 from dprounds.divergences.kernels import log_sigmoid
 from dprounds.divergences.limits import greatest_by_rule, least_by_rule
 from dprounds.divergences.mesh import Chord, Side, pair_log_weights
+from dprounds.errors import ParameterError
 
 __all__ = ["BoundaryPoint", "JointRange", "Region", "joint_range"]
 
@@ -25,6 +26,8 @@ Mask = NDArray[np.bool_]
 # Values solved at once: a block of the mesh then stays within a few megabytes.
 BLOCK = 128
 
+# More would take hours, and none of them would be seen.
+MOST_POINTS = 1_000_000
 # Where a divergence has no largest value, a plotted region ends at a pair with likelihood ratios exp(±4), whose total
 # variation is 0.96: nearly all of the shape and none of the asymptote.
 PLOTTED_LOG_RATIO = 4.0
@@ -123,7 +126,7 @@ class JointRange:
         Parameters
         ----------
         points
-            How many, at least 2.
+            How many, from 2 to 1,000,000.
         upto
             The last value, in (0, f.largest]. Unless given, the largest, or where that is inf the divergence of a
             symmetric binary pair with likelihood ratios exp(±4).
@@ -136,6 +139,8 @@ class JointRange:
         ([0.0, 0.134, 1.0], [0.0, 0.5, 1.0])
         """
         points = _validate.count("points", points, least=2)
+        if points > MOST_POINTS:
+            raise ParameterError(f"points must be an integer in [2, {MOST_POINTS}], got {_validate.show(points)}.")
         largest = self.f.largest
         if upto is not None:
             text = f"(0, {largest:.17g}]"
@@ -164,7 +169,7 @@ class JointRange:
             side = Side.of(self.f, self.g, sign)
             for first in range(0, searched.size, BLOCK):
                 block = searched[first : first + BLOCK]
-                answer.put(block, lower_chord(side, answer.log_target[block]))
+                answer.put(block, proven_chord(side, answer.log_target[block]))
         return self._boundary_point(answer, sign, given.shape)
 
     def _boundary_point(self, chord: Chord, sign: float, shape: tuple[int, ...]) -> BoundaryPoint:

@@ -6,13 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.divergences.boundary import level_chord
+from dprounds.divergences.certificate import level_bound, proven_chord
 from dprounds.divergences.family import Divergence
 from dprounds.divergences.mesh import Chord, Side, end_ratios, pair_point
+from dprounds.divergences.nodes import has_written
 
 __all__ = ["greatest_by_rule", "least_by_rule"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+# Far more than the rounding error of a largest value, relatively.
+BELOW_LARGEST = 1e-9
 
 EQUAL = (0.0, 0.0)
 DISJOINT = (-np.inf, np.inf)
@@ -35,6 +40,11 @@ def least_by_rule(f: Divergence, g: Divergence, chord: Chord, top: Mask) -> Mask
         _fill(chord, top, EQUAL, 0.0, attained=False)
     else:
         _fill(chord, top, DISJOINT, g.at_zero + g.slope_at_infinity)
+        side = Side.of(f, g, 1.0)
+        if top.any() and has_written(side) and np.isfinite(f.largest):
+            # The largest value is known within rounding only. The least does not fall as D_f grows, so that what is
+            # proven of a smaller D_f holds.
+            chord.log_bound[top] = proven_chord(side, chord.log_target[top][:1] - BELOW_LARGEST).log_bound
     return zero | top
 
 
@@ -53,7 +63,11 @@ def greatest_by_rule(f: Divergence, g: Divergence, chord: Chord, top: Mask) -> M
         rest = np.zeros_like(rest)
     if zero.any():
         where = np.flatnonzero(zero)
-        chord.put(where, level_chord(Side.of(f, g, -1.0)).take(np.zeros_like(where)))
+        side = Side.of(f, g, -1.0)
+        level = level_chord(side)
+        if has_written(side):
+            level.log_bound = np.maximum(level.log_bound, level_bound(side))
+        chord.put(where, level.take(np.zeros_like(where)))
     return ~rest
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.divergences.family import Divergence
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Chord", "Side", "end_ratios", "pair_log_weights", "pair_point"]
+__all__ = ["LOG_ERROR", "Chord", "Side", "end_ratios", "main_mesh", "pair_log_weights", "pair_point"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,6 +26,10 @@ SMALLEST, KNEE = 1e-150, 1e-3
 POINTS_PER_DECADE_BELOW, POINTS_PER_DECADE_ABOVE = 3, 24
 # Around a corner: from where u itself is rounded, to where the main mesh is fine enough.
 CORNER_OFFSETS = np.geomspace(1e-12, 1.0, 73)
+
+# Kernels are computed as logarithms: measured against arbitrary precision, they carry a relative error of up to two
+# units for each unit of the logarithm. Doubled.
+LOG_ERROR = 4 * UNIT_ROUNDOFF
 
 
 @dataclass(frozen=True)
@@ -43,18 +48,32 @@ class Side:
     def of(cls, f: Divergence, g: Divergence, sign: float) -> Side:
         """The least (`sign` 1) or greatest (-1) side, with its mesh."""
         limit = min(f.largest_log_ratio, g.largest_log_ratio)
-        below = np.geomspace(SMALLEST, KNEE, 1 + round(POINTS_PER_DECADE_BELOW * np.log10(KNEE / SMALLEST)))
-        above = np.geomspace(KNEE, limit, 1 + round(POINTS_PER_DECADE_ABOVE * np.log10(limit / KNEE)))
         corners = [
             center + direction * CORNER_OFFSETS
             for center in {abs(kink) for kink in f.log_kinks + g.log_kinks} - {0.0}
             for direction in (-1.0, 0.0, 1.0)
         ]
-        size = np.unique(np.concatenate([below, above, *corners]))
+        size = np.unique(np.concatenate([main_mesh(limit), *corners]))
         size = np.append(size[(size >= SMALLEST) & (size <= limit)], np.inf)
-        both = np.stack([-size, size])
         steepest = min((sign * ratio for ratio in end_ratios(f, g)), default=np.inf)
+        return cls._at(f, g, sign, steepest, size)
+
+    @classmethod
+    def _at(cls, f: Divergence, g: Divergence, sign: float, steepest: float, size: Array) -> Side:
+        """The side with a given mesh."""
+        both = np.stack([-size, size])
         return cls(f, g, sign, steepest, size, f.log_kernel_everywhere(both), g.log_kernel_everywhere(both))
+
+    def with_points(self, size: Array) -> Side:
+        """The side with a mesh that has some further magnitudes."""
+        return Side._at(self.f, self.g, self.sign, self.steepest, np.union1d(self.size, size))
+
+
+def main_mesh(limit: float) -> Array:
+    """Magnitudes of log ratios up to `limit`, ascending."""
+    below = np.geomspace(SMALLEST, KNEE, 1 + round(POINTS_PER_DECADE_BELOW * np.log10(KNEE / SMALLEST)))
+    above = np.geomspace(KNEE, limit, 1 + round(POINTS_PER_DECADE_ABOVE * np.log10(limit / KNEE)))
+    return np.append(below, above[1:])
 
 
 def end_ratios(f: Divergence, g: Divergence) -> list[float]:
@@ -96,6 +115,8 @@ class Chord:
     log_value: Array  # log of D_g on the chord
     log_bound: Array  # log of what no pair crosses; NaN until there is a proof
     log_unit: Array  # log of the unit in which D_g is measured: about its own size
+    slope: Array  # of the line that the bound is read off, with D_g in units of exp(log_slope_unit)
+    log_slope_unit: Array
     relief: Array  # by how many rounding errors the slope of the proof is less than the chord's
     log_target: Array  # log of the wanted D_f, which is the unit of D_f
 
@@ -112,6 +133,8 @@ class Chord:
             log_value=np.full(n, np.nan),
             log_bound=np.full(n, np.nan),
             log_unit=np.zeros(n),
+            slope=np.zeros(n),
+            log_slope_unit=np.zeros(n),
             relief=np.ones(n),
             log_target=log_target,
         )
