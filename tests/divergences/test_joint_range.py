@@ -254,8 +254,9 @@ def test_growth_at_infinity_bounds_what_a_vanishing_mass_can_carry() -> None:
     steep = f_divergence(lambda t: 3 * (t - 1) ** 2 + np.abs(t - 1), kinks=[1.0])
     value = 0.5
     greatest = joint_range(steep, chi_squared).greatest(value)
-    assert greatest.value == pytest.approx(value / 3, rel=1e-9)
-    assert greatest.value < value / 3 <= greatest.bound
+    assert greatest.value == pytest.approx(value / 3, rel=1e-12)
+    # what only approaches is proven to about a hundredth: the functions are nearly multiples of each other
+    assert value / 3 <= greatest.bound <= value / 3 * 1.02
 
 
 def test_scalars_give_floats_and_arrays_give_their_shape() -> None:

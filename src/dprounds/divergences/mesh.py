@@ -20,10 +20,10 @@ __all__ = ["LOG_ERROR", "Chord", "Side", "end_ratios", "main_mesh", "pair_log_we
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Below SMALLEST a smooth kernel (about u²) leaves the doubles. Up to KNEE kernels are powers of u, and three points a
-# decade find the right dip; beyond it their shape varies and the mesh is eight times as fine.
+# Below SMALLEST a smooth kernel (about u²) leaves the doubles. Up to KNEE kernels are powers of u, and one point a decade
+# finds the right dip; beyond it their shape varies. A dip that is missed shows in the proof, and is searched again.
 SMALLEST, KNEE = 1e-150, 1e-3
-POINTS_PER_DECADE_BELOW, POINTS_PER_DECADE_ABOVE = 3, 24
+POINTS_PER_DECADE_BELOW, POINTS_PER_DECADE_ABOVE = 1, 12
 # Around a corner: from where u itself is rounded, to where the main mesh is fine enough.
 CORNER_OFFSETS = np.geomspace(1e-12, 1.0, 73)
 

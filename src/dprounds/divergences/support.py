@@ -61,12 +61,9 @@ def supporting_pair(side: Side, slope: Array, start: Array, chord: Chord, levels
     best = np.where((start > 0)[:, None], 0.0, np.full((r.size, 2), np.nan))
     work = np.arange(r.size)
     for _ in range(MOST_PAIRS):
-        part = chord.take(work)
-        at, quotient = np.empty((2, work.size)), np.empty((2, work.size))
-        for end in (0, 1):
-            with np.errstate(over="ignore"):  # next to s = 0 a positive quotient may become inf, which is not least
-                tilted = (heights[end][work] - r[work, None]) / mesh_s
-            at[end], quotient[end] = _polished(side, end, tilted, slope[work], r[work], part, levels)
+        with np.errstate(over="ignore"):  # next to s = 0 a positive quotient may become inf, which is not least
+            tilted = np.stack([(height[work] - r[work, None]) / mesh_s for height in heights])
+        at, quotient = _polished(side, tilted, slope[work], r[work], chord.take(work), levels)
         s = np.tanh(0.5 * at)
         # what the pair's height is above r, from the two quotients
         drop = quotient.sum(axis=0) * s.prod(axis=0) / s.sum(axis=0)
@@ -106,20 +103,23 @@ def _dips(tilted: Array) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return rows, index
 
 
-def _polished(
-    side: Side, end: int, mesh: Array, slope: Array, r: Array, chord: Chord, levels: int
-) -> tuple[Array, Array]:
-    """Log ratio (its size) and value of the least (H - r)/|s|, by subdivision of the two cells next to each dip."""
-    rows, index = _dips(mesh)
-    slope, r, chord = slope[rows], r[rows], chord.take(rows)
+def _polished(side: Side, mesh: Array, slope: Array, r: Array, chord: Chord, levels: int) -> tuple[Array, Array]:
+    """Log ratio (its size) and value of the least (H - r)/|s|, by subdivision of the two cells next to each dip.
+
+    The mesh has shape (2, values, sizes): ratios below one, then those above. So have the results.
+    """
+    flat = mesh.reshape(-1, mesh.shape[-1])
+    rows, index = _dips(flat)
+    direction = np.where(rows < r.size, -1.0, 1.0)[:, None]
+    slope, r, chord = slope[rows % r.size], r[rows % r.size], chord.take(rows % r.size)
     last = side.size.size - 2
     low = side.size[np.clip(index - 1, 0, last)]
     high = side.size[np.clip(index + 1, 0, last)]
-    at, least = side.size[index], mesh[rows, index]
+    at, least = side.size[index], flat[rows, index]
     count = np.arange(rows.size)
     for _ in range(levels):
         u = low[:, None] + (high - low)[:, None] * ZOOM
-        signed = u if end else -u
+        signed = direction * u
         height = _height(side, side.f.log_kernel(signed), side.g.log_kernel(signed), slope, chord)
         tilted = (height - r[:, None]) / np.tanh(0.5 * u)
         k = np.argmin(tilted, axis=1)
@@ -128,5 +128,5 @@ def _polished(
         at = np.where(found < least, u[count, k], at)
         least = np.minimum(found, least)
     order = np.lexsort((least, rows))
-    first = order[np.searchsorted(rows[order], np.arange(mesh.shape[0]))]
-    return at[first], least[first]
+    first = order[np.searchsorted(rows[order], np.arange(flat.shape[0]))]
+    return at[first].reshape(mesh.shape[:2]), least[first].reshape(mesh.shape[:2])
