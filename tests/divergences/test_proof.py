@@ -128,6 +128,33 @@ def test_built_in_divergences_are_proven_to_eleven_digits(f: Divergence, g: Dive
             assert point.bound == pytest.approx(point.value, rel=1e-11)
 
 
+EXACT_SUMS: dict[Divergence, Callable[[Any, Any], Any]] = {
+    total_variation: lambda x, y: abs(x - y) / 2,
+    hockey_stick(1.0): lambda x, y: max(x - mpmath.e * y, 0),
+    kl: lambda x, y: x * mpmath.log(x / y) if x else mpmath.mpf(0),
+    squared_hellinger: lambda x, y: (mpmath.sqrt(x) - mpmath.sqrt(y)) ** 2 / 2,
+    chi_squared: lambda x, y: (x - y) ** 2 / y,
+    le_cam: lambda x, y: (x - y) ** 2 / (x + y) / 2 if x + y else mpmath.mpf(0),
+}
+NEIGHBOURS = [(f, g) for f in EXACT_SUMS for g in EXACT_SUMS if f is not g]
+
+
+@pytest.mark.parametrize(("f", "g"), NEIGHBOURS, ids=str)
+@pytest.mark.parametrize("value", [1e-6, 0.2, 0.9])
+def test_the_pair_that_shows_an_extreme_does_not_cross_its_bound(f: Divergence, g: Divergence, value: float) -> None:
+    both = joint_range(f, g)
+    for point in (both.least(value), both.greatest(value)):
+        if not (point.attained and 0.0 < point.value < math.inf):
+            continue
+        with mpmath.workdps(DIGITS):
+            # masses that sum to one exactly: the largest is what the others leave
+            p, q = ([mpmath.mpf(float(m)) for m in masses] for masses in (point.p, point.q))
+            k = int(np.argmax(np.minimum(point.p, point.q)))
+            p[k], q[k] = 1 - sum(p) + p[k], 1 - sum(q) + q[k]
+            exact, other = (sum(EXACT_SUMS[d](x, y) for x, y in zip(p, q, strict=True)) for d in (f, g))
+        assert both.least(below(exact)).bound <= other <= both.greatest(min(above(exact), f.largest)).bound
+
+
 BENT: list[Divergence] = [kl, squared_hellinger, chi_squared, jensen_shannon, le_cam, renyi(3.5), total_variation]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.divergences.boundary import lower_chord, relative_error
-from dprounds.divergences.mesh import Chord, Side, pair_log_weights, pair_point
+from dprounds.divergences.mesh import LOG_ERROR, Chord, Side, pair_log_weights, pair_point
 from dprounds.divergences.nodes import Nodes, has_written
 from dprounds.errors import ParameterError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -62,8 +62,8 @@ TILTS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1e-2, 0.1)
 MISSED = 1e-9
 # One search finds at least one corner that the last one missed.
 MOST_SEARCHES = 8
-# Halvings of a cell that end at neighbouring doubles.
-HALVINGS = 60
+# Divisions of the cells that end an interval on which f is straight: to a relative 1e-9 or so.
+LEVEL_ROUNDS = 15
 
 
 def proven_chord(side: Side, log_target: Array) -> Chord:
@@ -95,8 +95,12 @@ def _prove_all(side: Side, chord: Chord) -> Array:
     size = np.exp(chord.log_value - chord.log_slope_unit)
     f_error = relative_error(np.ones_like(size), chord.log_target)
     g_error = relative_error(size, chord.log_slope_unit)
+    # until there is a proof: at least zero, at most infinity
+    chord.log_bound[:] = -side.sign * np.inf
     for i in np.flatnonzero(size > 0.0):
-        slope, value = float(chord.slope[i]), side.sign * float(size[i])
+        # both boundaries rise, so no other sign proves more
+        slope = side.sign * max(side.sign * float(chord.slope[i]), 0.0)
+        value = side.sign * float(size[i])
         rounding = float(g_error[i] * size[i] + f_error[i] * abs(slope))
         wanted = max(4.0 * rounding * float(chord.relief[i]), WANTED * abs(value))
         contacts = np.concatenate([chord.left[i], chord.right[i]])
@@ -122,40 +126,48 @@ def _prove_all(side: Side, chord: Chord) -> Array:
                     break
             if value - best <= 4.0 * max(wanted, tilt * abs(slope)):
                 break
-        with np.errstate(divide="ignore"):  # nothing is proven: at least zero, at most infinity
-            log_bound = np.log(max(side.sign * best, 0.0)) + chord.log_slope_unit[i]
-        chord.log_bound[i] = log_bound
+        with np.errstate(divide="ignore"):  # log 0 = -inf
+            chord.log_bound[i] = np.log(max(side.sign * best, 0.0)) + chord.log_slope_unit[i]
     return missed
 
 
 def level_bound(side: Side) -> float:
     """Log of what D_g is at most where D_f = 0.
 
-    All ratios then lie between the nodes next to one at which f is surely positive, and of these pairs the widest has
-    the largest D_g.
+    The ratios then lie in an interval around one on which f is straight. So the chords F/s from ratio one have the same
+    slope on both of its sides, and of all pairs on the interval the widest has the largest D_g. The slopes do not fall
+    as the ratio grows: an interval that reaches past a ratio on the left ends on the right before they are surely
+    larger than there.
     """
     nodes = Nodes.of(side)
-    pair, log_g = [], []
-    for direction in (-1.0, 1.0):
-        beyond = nodes.u * direction > 0.0
-        positive = beyond & (nodes.log_f > nodes.f_log_error)
-        size = np.abs(nodes.u)
-        outer = float(size[positive].min(initial=np.inf))
-        inner = float(size[beyond & ~positive & (size < outer)].max(initial=0.0))
-        end = nodes
-        for _ in range(HALVINGS if np.isfinite(outer) else 0):
-            middle = Nodes.at(side, np.array([direction * 0.5 * (inner + outer)]))
-            if middle.u.size == 0 or not inner < abs(middle.u[0]) < outer:
-                break
-            if middle.log_f[0] > middle.f_log_error[0]:
-                outer, end = abs(float(middle.u[0])), middle
-            else:
-                inner = abs(float(middle.u[0]))
-        k = int(np.flatnonzero(end.u == direction * outer)[0])
-        pair.append(direction * outer)
-        log_g.append(np.logaddexp(end.log_g[k], end.g_log_error[k]))
-    weight = pair_log_weights(np.array([pair]))[0]
-    return float(np.logaddexp(*(weight + np.array(log_g))) + QUOTIENT_ERROR)
+    for _ in range(LEVEL_ROUNDS):
+        size = np.tanh(0.5 * np.abs(nodes.u))
+        with np.errstate(divide="ignore", invalid="ignore"):  # ratio one itself is on neither side
+            low, high = (np.exp(nodes.log_f) + x * np.exp(nodes.f_log_error) for x in (-1.0, 1.0))
+            g = np.logaddexp(nodes.log_g, nodes.g_log_error)
+        left, right = np.flatnonzero(nodes.u < 0.0)[::-1], np.flatnonzero(nodes.u > 0.0)
+        # past no node on the left, past the first, and so on; the last reaches to ratio zero
+        steepest = np.append((high[right] / size[right]).min(), -low[left] / size[left])
+        steepest = np.minimum.accumulate(steepest)[:-1]
+        # and no interval reaches past a node at which they are surely less than at a node before it
+        bent = -low[left] / size[left] < np.maximum.accumulate(-high[left] / size[left])
+        left = left[: int(np.argmax(bent)) + 1] if bent.any() else left
+        steepest = steepest[: left.size]
+        surely = np.maximum.accumulate(low[right] / size[right])
+        ends = right[np.minimum(np.searchsorted(surely, steepest, side="right"), right.size - 1)]
+        weights = pair_log_weights(np.stack([nodes.u[left], nodes.u[ends]], axis=1))
+        log_bound = np.logaddexp(weights[:, 0] + g[left], weights[:, 1] + g[ends])
+        worst = int(np.argmax(log_bound))
+        # the interval ends within these cells
+        cells = np.array(
+            [[nodes.u[left[worst]], nodes.u[left[worst] + 1]], [nodes.u[ends[worst] - 1], nodes.u[ends[worst]]]]
+        )
+        cells = cells[np.isfinite(cells).all(axis=1)]
+        more = nodes.and_at(side, (cells[:, :1] + (cells[:, 1:] - cells[:, :1]) * PARTS).ravel())
+        if more.u.size == nodes.u.size:
+            break
+        nodes = more
+    return float(log_bound[worst] + QUOTIENT_ERROR)
 
 
 @dataclass(frozen=True)
@@ -255,7 +267,8 @@ class _Tent:
             outer_bend = np.where(has_outer, np.maximum(outer + outer_error - high + low, 0.0), np.inf)
             # Where they meet. The height is read off the inner one, a sum of positive terms; further outward, so that
             # no rounding puts the outer one below it. Next to an infinite value the inner one reaches across.
-            rest = np.where(np.isposinf(high), 0.0, _part(inner_bend, outer_bend) * (1.0 - NUDGE))
+            rest = np.where(has_inner, _part(inner_bend, outer_bend) * (1.0 - NUDGE), 1.0)
+            rest = np.where(np.isposinf(high), 0.0, rest)
             at = 1.0 - rest
             height = np.where(has_inner, low + at * (inner - inner_error), high - (outer + outer_error))
             chord = np.where(rest > 0.0, rest * low, 0.0) + at * high
@@ -282,6 +295,14 @@ def _between(at: Array, ends: Array) -> Array:
         return np.where(at < 1.0, (1.0 - at) * ends[:, 0], 0.0) + np.where(at > 0.0, at * ends[:, 1], 0.0)
 
 
+def _in_units(log_value: Array, log_error: Array, shift: float) -> tuple[Array, Array]:
+    """Logarithms of values and errors in other units; the exponentials of large ones are wrong by a little more."""
+    exponent = log_value + shift
+    with np.errstate(divide="ignore", invalid="ignore"):  # zero and infinite values have no error
+        rounding = np.where(np.isfinite(exponent), exponent + np.log(LOG_ERROR * np.abs(exponent)), -np.inf)
+    return exponent, np.logaddexp(log_error + shift, rounding)
+
+
 @dataclass(frozen=True)
 class _Heights:
     """Nodes and apexes with heights that H is never below, for one slope."""
@@ -299,8 +320,8 @@ class _Heights:
         """The heights of ±G - slope F = A - B."""
         with np.errstate(divide="ignore"):  # a slope of zero
             f_shift = float(np.log(abs(slope))) - log_target
-        f = nodes.log_f + f_shift, nodes.f_log_error + f_shift
-        g = nodes.log_g - log_unit, nodes.g_log_error - log_unit
+        f = _in_units(nodes.log_f, nodes.f_log_error, f_shift)
+        g = _in_units(nodes.log_g, nodes.g_log_error, -log_unit)
         (a, a_error), (b, b_error) = (g, f) if side.sign > 0 else (f, g)
         # Where B is infinite no cell reaches the end.
         keep = slice(int(np.isposinf(b[0])), b.size - int(np.isposinf(b[-1])))
@@ -422,13 +443,15 @@ def _bend(side: Side, u: Array, slope: float, log_unit: float) -> tuple[Array, M
             u.size - 1, -1.0 if f_is_straight and g_is_straight else side.sign * (1.0 if f_is_straight else -1.0)
         )
         return np.where(has_kink, 0.0, bend), np.isin(u, kinks)
-    a, b, c = g - f
-    level = np.log(abs(slope)) + log_unit
+    b, c = (g - f)[1:]
+    log_slope = np.log(abs(slope))
 
     def excess(x: Array) -> tuple[Array, Array]:
         """The function and its rounding error."""
-        terms = np.stack([np.full_like(x, a), np.full_like(x, -level), b * x, c * np.logaddexp(0.0, x)])
-        return terms.sum(axis=0), BEND_MARGIN + BEND_ERROR * np.abs(terms).sum(axis=0)
+        value = (g - f)[0] - log_slope - log_unit + b * x + c * np.logaddexp(0.0, x)
+        # the numbers b and c of each divergence are exact
+        total = abs(g[0]) + abs(f[0]) + abs(log_slope) + abs(log_unit)
+        return value, BEND_MARGIN + BEND_ERROR * (total + np.abs(b * x) + np.abs(c) * np.logaddexp(0.0, x))
 
     value, error = excess(np.clip(u, -LARGEST_LOG, LARGEST_LOG))
     low = np.minimum((value - error)[:-1], (value - error)[1:])

@@ -20,8 +20,8 @@ __all__ = ["LOG_ERROR", "Chord", "Side", "end_ratios", "main_mesh", "pair_log_we
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Below SMALLEST a smooth kernel (about u²) leaves the doubles. Up to KNEE kernels are powers of u, and one point a decade
-# finds the right dip; beyond it their shape varies. A dip that is missed shows in the proof, and is searched again.
+# Below SMALLEST a smooth kernel (about u²) leaves the doubles. Up to KNEE kernels are powers of u, and one point a
+# decade finds the right dip; beyond it their shape varies. A dip that is missed shows in the proof.
 SMALLEST, KNEE = 1e-150, 1e-3
 POINTS_PER_DECADE_BELOW, POINTS_PER_DECADE_ABOVE = 1, 12
 # Around a corner: from where u itself is rounded, to where the main mesh is fine enough.

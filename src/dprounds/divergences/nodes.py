@@ -27,7 +27,7 @@ LEAST_DISTANCE = 1e-10
 # A node of the mesh that is this close to a corner, relatively, is left out: next to a very narrow cell errors count.
 NEAR_KINK = 0.02
 # Contacts that are this close, relatively, are one.
-SAME = 1e-4
+SAME = 0.02
 # Distances of the nodes around a contact, relative to it, and of the nodes of the mesh that they replace.
 OFFSETS = np.concatenate([-0.1 * 4.0 ** -np.arange(0.0, 10.0), [0.0], 0.1 * 4.0 ** -np.arange(0.0, 10.0)])
 ZONE = 0.12
