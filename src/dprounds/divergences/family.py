@@ -120,7 +120,7 @@ class Divergence:
     at_zero, slope_at_infinity
         :math:`f(0)` and :math:`f'(\infty)` of that f, in [0, inf].
     log_kinks
-        Log ratios at which f has a corner. Knowing them makes the joint range exact there.
+        Log ratios at which f has a corner: all of them where there is a `log_bend`, otherwise a hint.
     largest_log_ratio
         `log_kernel` can be trusted for log ratios of at most this size.
     log_bend

@@ -72,20 +72,22 @@ def f_divergence(
     function
         Takes an array of ratios in (0, inf), returns f of each. Convex, finite, zero at one.
     at_zero
-        :math:`f(0)`, in (-inf, inf]; read off `function` unless given.
+        :math:`f(0)`, in (-inf, inf]; read off `function` unless given. What contradicts the function is refused.
     slope_at_infinity
         :math:`\lim f(t)/t`, in (-inf, inf]; read off `function` at its largest finite ratio unless given, and taken
-        as inf where the slope still grows there.
+        as inf where the slope still grows there. What contradicts the function is refused.
     kinks
-        Ratios in (0, inf) at which f has a corner. A joint range is exact at corners that it knows, and within about
-        eight digits at others.
+        Ratios in (0, inf) at which f has a corner, as a hint: the search of a joint range then begins there. Bounds
+        hold without it.
     name
         How it prints; the function's own name unless given.
 
     Guarantee
     ---------
-    Raises, or returns a divergence of a function that looked convex at 161 ratios between exp(-20) and exp(20). As f is
-    only known as written, divergences below about 1e-6 have nine digits, others those of `function`.
+    Raises, or returns a divergence of a function that looked convex at 161 ratios between exp(-20) and exp(20).
+    Divergences are within a relative 1e-9 and an absolute 1e-14 M, bounds of joint ranges are proven, provided that
+    each value of `function` is within :math:`32\,u\,(|f(t)| + M (1 + t)(1 + |\log t|))` of the exact one. There u is
+    2**-53, and M the largest :math:`|f|` at ratios between 1/e and e. A formula of a dozen operations keeps to that.
 
     Examples
     --------

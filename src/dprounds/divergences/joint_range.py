@@ -42,7 +42,8 @@ class BoundaryPoint:
     value
         The extreme of the second divergence; inf where it has no limit.
     bound
-        What the supporting line proves: no pair is beyond it. At most the least, at least the greatest.
+        What the supporting line proves: no pair is beyond it. At most the least, at least the greatest. Its distance
+        from `value` is what remains unproven.
     p, q
         A pair of distributions on four points (some may be empty), along the last axis.
     attained
@@ -83,8 +84,10 @@ class JointRange:
 
         Guarantee
         ---------
-        Raises, or returns `bound` <= the least <= `value`, apart from the rounding of the kernels (see
-        docs/theory/divergences.md).
+        Raises, or returns a `bound` that no pair of distributions with this D_f is below: proven from convexity between
+        all likelihood ratios that were looked at, whatever corners the functions have. `value` is attained or
+        approached. Assumed are convexity, the rounding that `f_divergence` states, and likelihood ratios that are 0,
+        infinite or within the reach of both functions; docs/theory/divergences.md.
 
         Parameters
         ----------
@@ -104,8 +107,8 @@ class JointRange:
 
         Guarantee
         ---------
-        Raises, or returns `value` <= the greatest <= `bound`, apart from the rounding of the kernels (see
-        docs/theory/divergences.md).
+        Raises, or returns a `bound` that no pair of distributions with this D_f is above, proven as in `least`. `value`
+        is attained or approached. A bound that cannot be proven is the largest D_g, possibly inf.
 
         Parameters
         ----------
