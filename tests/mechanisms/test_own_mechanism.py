@@ -44,6 +44,10 @@ QUESTIONS: list[Callable[[Release], object]] = [
     lambda one: (one * 3).profile([0.0, 1.0]),
     lambda one: (one + RandomizedResponse(10.0)).epsilon(delta=1e-5),
     lambda one: one.rdp(100.0),
+    lambda one: one.rdp(math.inf),
+    lambda one: (one * 3).epsilon(delta=0.0),
+    lambda one: (one * 3).epsilon(delta=0.0, method="moments"),
+    lambda one: (one + RandomizedResponse(10.0)).epsilon(delta=0.0),
 ]
 FALSE = [
     Claimed(0.0),

@@ -332,6 +332,7 @@ class Accounted(Release):
 
     def _pure_guarantee(self) -> Guarantee:
         """At delta 0 epsilon must be above every loss, and need not be above the largest."""
+        self._refuse_contradictions()
         largest = max(map(self._max_loss, self.directions))
         if not largest >= 0:  # also where it is not a number
             raise NumericalError(f"The loss of {show(self)} is outside what doubles resolve.")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
@@ -55,6 +57,8 @@ RELATIONS = (ADD_REMOVE, "replace-one", "zero-out")
 # as it goes up the line; of 40 DP-SGD runs 37 needed no more than the few, and the others no less than ten times them.
 MOST_NODES = 2**16
 MOST_DEAR_NODES = 2**8
+# Mechanisms that are known not to contradict themselves.
+MOST_REMEMBERED = 2**14
 
 # Largest losses are logarithms of a few terms, and their sums over parts are rounded once: far closer than this.
 MAX_LOSS_ERROR = 1e-9
@@ -144,7 +148,9 @@ class Release(ABC):
                 bounds[finite] = np.minimum(self._rdp(flat[finite]), pure) if finite.any() else pure
             except OverflowError:
                 raise self._out_of_range() from None
-        bounds[~finite] = pure
+        if not finite.all():
+            self._refuse_contradictions()  # which the finite orders see in their values
+            bounds[~finite] = pure
         if np.isnan(bounds).any():
             raise self._out_of_range()
         return bounds.reshape(orders.shape) if orders.ndim else float(bounds[0])
@@ -207,6 +213,10 @@ class Release(ABC):
             most_nodes=MOST_DEAR_NODES if self._is_dear else MOST_NODES,
             smoothed=not self._is_dear,
         )
+
+    @abstractmethod
+    def _refuse_contradictions(self) -> None:
+        """Raise `ParameterError` where a largest loss contradicts the moments, as far as these can be computed."""
 
     @property
     def _falls(self) -> bool:
@@ -306,6 +316,12 @@ class Mechanism(Release):
         written = [text if number == 0 else f"{name}={text}" for number, (name, text) in enumerate(values)]
         return f"{type(self).__name__}({', '.join(written)})"
 
+    def _refuse_contradictions(self) -> None:
+        if type(self).__hash__ is None:
+            _check_laws.__wrapped__(self)
+        else:
+            _check_laws(self)
+
     def _set(self, **values: object) -> None:
         """Replaces fields by their validated values while the frozen object is being made."""
         for name, value in values.items():
@@ -340,6 +356,15 @@ class Mechanism(Release):
         refuse_contradictions(self, self._max_loss(REMOVE), self.infinite_mass, t, value)
         # where nothing is released the largest loss, 0, is the bound: see `rdp`
         return above(value / t, RELATIVE_HAIR * value / t + ABSOLUTE_HAIR)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _check_laws(mechanism: Mechanism) -> None:
+    """Make the laws of a mechanism, which refuse what contradicts itself; what was made once is not made again."""
+    if mechanism.has_moment_function and mechanism._max_loss(REMOVE) != math.inf:
+        with np.errstate(all="ignore"), suppress(NumericalError, OverflowError):
+            for direction in mechanism.directions:
+                mechanism.law(direction)
 
 
 def sampled_law(log_weights: Array, log_ratios: Array, rate: float, direction: str) -> TiltableLaw:

@@ -158,10 +158,12 @@ class Run(Accounted):
 
     def law(self, direction: str = REMOVE) -> LossLaw:
         """One direction of the whole; no part that contradicts itself hides behind the others."""
-        for part in self.mechanisms:
-            if part.max_loss(_of(part, direction)) != math.inf:
-                part.law(_of(part, direction))
+        self._refuse_contradictions()
         return super().law(direction)
+
+    def _refuse_contradictions(self) -> None:
+        for part in self.mechanisms:
+            part._refuse_contradictions()
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         nothing: Numbers = np.zeros_like(z)

@@ -73,7 +73,7 @@ def plan_rounds(
         return found[rounds]
 
     def cost(rounds: int) -> float:
-        if epsilon:
+        if epsilon or not delta:
             return guarantee(rounds).epsilon
         # all rounds within a budget of epsilon 0 cost the same; delta there tells how far to go
         return delta_at_zero(before + step * rounds, delta, method)

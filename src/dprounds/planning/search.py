@@ -96,7 +96,7 @@ class Search:
 
         All runs within that budget have the same epsilon, which does not tell a search how far to go.
         """
-        if self.epsilon:
+        if self.epsilon or not self.delta:
             return run.epsilon(delta=self.delta, method=self.method)
         return delta_at_zero(run, self.delta, self.method)
 
