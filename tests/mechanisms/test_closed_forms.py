@@ -146,3 +146,21 @@ def test_losses_of_sampled_pure_mechanisms_are_bounded() -> None:
     assert PoissonSampled(Laplace(0.5), 0.1).max_loss() == pytest.approx(step.max_loss(), rel=2e-14)
     assert PoissonSampled(Gaussian(1.0), 0.1).max_loss() == math.inf
     assert PoissonSampled(Gaussian(1.0), 0.1).max_loss("add") == pytest.approx(-math.log1p(-0.1), rel=2e-14)
+
+
+def test_more_discrete_noise_may_cost_more() -> None:
+    """Not a defect: from the definition, by summation over the integers, at an epsilon between the two answers."""
+
+    def true_delta(sigma: float, epsilon: float) -> mp.mpf:
+        with mp.workdps(60):
+            s, x = mp.mpf(sigma), mp.mpf(epsilon)
+            weights = {k: mp.exp(-(mp.mpf(k) ** 2) / (2 * s * s)) for k in range(-40, 41)}
+            total = mp.fsum(weights.values())
+            # an output k has the loss (2k - 1) / 2 sigma^2, and the probability of k - 1 under P
+            return mp.fsum(
+                weights[k - 1] / total * -mp.expm1(min(x - (2 * k - 1) / (2 * s * s), 0)) for k in range(-39, 41)
+            )
+
+    assert true_delta(0.167, 25.0) < 1e-6 < true_delta(0.2, 25.0)
+    little, more = (DiscreteGaussian(noise).guarantee(delta=1e-6) for noise in (0.167, 0.2))
+    assert little.upper < 25.0 < more.lower

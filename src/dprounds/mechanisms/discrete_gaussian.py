@@ -36,6 +36,9 @@ class DiscreteGaussian(Accounted, Sampleable):
 
     .. math:: M(z) = \sum_k Q(k)\, e^{(z+1)(2k-1)/2\sigma^2} = e^{z(z+1)/2\sigma^2}\, \frac{\theta(z+1)}{\theta(0)}.
 
+    Far below one, more noise may cost more at a fixed delta: less noise has larger losses, but they may be so rare
+    that delta covers them. A planned noise of this kind meets its budget, and a larger one need not.
+
     Theorem
     -------
     [CKS20]; docs/theory/mechanisms.md.
@@ -44,6 +47,8 @@ class DiscreteGaussian(Accounted, Sampleable):
     --------
     >>> round(DiscreteGaussian(noise_multiplier=2.0).rdp(order=8.0), 6)
     1.0
+    >>> [round(DiscreteGaussian(noise).epsilon(delta=1e-6), 1) for noise in (0.167, 0.2)]
+    [17.9, 37.2]
     """
 
     noise_multiplier: float
