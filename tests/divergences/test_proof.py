@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import mpmath
@@ -12,6 +13,7 @@ import pytest
 
 from dprounds.divergences import (
     Divergence,
+    chi_alpha,
     chi_squared,
     f_divergence,
     hockey_stick,
@@ -20,9 +22,12 @@ from dprounds.divergences import (
     kl,
     le_cam,
     renyi,
+    reverse_kl,
     squared_hellinger,
     total_variation,
 )
+from dprounds.divergences.certificate import _Heights
+from dprounds.divergences.family import STRAIGHT
 from dprounds.divergences.mesh import Side
 from dprounds.divergences.nodes import Nodes
 from dprounds.errors import ParameterError
@@ -153,6 +158,64 @@ def test_the_pair_that_shows_an_extreme_does_not_cross_its_bound(f: Divergence, 
             p[k], q[k] = 1 - sum(p) + p[k], 1 - sum(q) + q[k]
             exact, other = (sum(EXACT_SUMS[d](x, y) for x, y in zip(p, q, strict=True)) for d in (f, g))
         assert both.least(below(exact)).bound <= other <= both.greatest(min(above(exact), f.largest)).bound
+
+
+def polyline(side: Side, nodes: Nodes, slope: float, u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """What the cells of a proof say that H is at least, at log ratios u."""
+    heights = _Heights.of(side, nodes, slope, 0.0, 0.0)
+    cell = np.clip(np.searchsorted(heights.u, u, side="right") - 1, 0, heights.u.size - 2)
+    s, apex = np.tanh(0.5 * u), heights.apex_s[cell]
+    # an apex may lie upon a node, and then it is the apex that counts
+    towards = np.where(s < apex, cell, cell + 1)
+    width = heights.node_s[towards] - apex
+    share = np.where(width == 0.0, 0.0, (s - apex) / np.where(width == 0.0, 1.0, width))
+    return np.asarray((1.0 - share) * heights.apex_height[cell] + share * heights.node_height[towards])
+
+
+def height(side: Side, slope: float, u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """H itself."""
+    return np.asarray(side.sign * np.exp(side.g.log_kernel(u)) - slope * np.exp(side.f.log_kernel(u)))
+
+
+CURVED = [total_variation, hockey_stick(0.5), kl, reverse_kl, squared_hellinger, chi_squared, jensen_shannon, le_cam]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("f", [*CURVED, chi_alpha(3.0)], ids=str)
+def test_between_its_nodes_h_is_never_below_what_the_cells_say(f: Divergence, sign: float) -> None:
+    rng = np.random.default_rng(0)
+    dense = np.concatenate([np.linspace(-6, 6, 2001), 0.5 + np.linspace(-1e-3, 1e-3, 21)])
+    for g in CURVED:
+        side = Side.of(f, g, sign)
+        for _ in range(8):
+            # few nodes and no named corner but by chance: convex, concave and mixed cells, corners inside of cells
+            places = np.sort(rng.choice([*rng.uniform(-6, 6, 12), 0.5], 8, replace=False))
+            nodes = Nodes.at(side, np.unique(np.concatenate([[-math.inf, -7.0, 0.0, 7.0, math.inf], places])))
+            slope = sign * float(np.exp(rng.uniform(-3, 3)))
+            exact = height(side, slope, dense)
+            # straight functions are their own chords, and here both sides are rounded
+            rounding = 1e-15 * (1.0 + abs(slope)) * (f.log_bend == g.log_bend == STRAIGHT)
+            assert np.all(polyline(side, nodes, slope, dense) <= exact + rounding)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("bent", [True, False], ids=["bend known", "bend unknown"])
+def test_the_cells_hold_for_all_values_within_the_errors_of_the_nodes(sign: float, bent: bool) -> None:
+    rng = np.random.default_rng(1)
+    dense = np.linspace(-6, 6, 1001)
+    f, g = (d if bent else replace(d, log_bend=None) for d in (kl, chi_squared))
+    side = Side.of(f, g, sign)
+    places = np.sort(np.concatenate([[-math.inf, 0.0, math.inf], np.linspace(-7, -0.01, 40), np.linspace(0.01, 7, 40)]))
+    exact = Nodes.at(side, places)
+    error = 1e-3
+    for _ in range(40):
+        wrong = {}
+        for kernel in ("log_f", "log_g"):
+            log_kernel = getattr(exact, kernel)
+            wrong[kernel] = log_kernel + np.log1p(error * rng.choice([-1.0, 1.0], log_kernel.size))
+            wrong[kernel.replace("log_", "") + "_log_error"] = log_kernel + math.log(1.01 * error)
+        slope = sign * float(np.exp(rng.uniform(-2, 2)))
+        assert np.all(polyline(side, replace(exact, **wrong), slope, dense) <= height(side, slope, dense))
 
 
 BENT: list[Divergence] = [kl, squared_hellinger, chi_squared, jensen_shannon, le_cam, renyi(3.5), total_variation]
