@@ -26,6 +26,12 @@ def test_readme_names_only_verbs_that_there_are() -> None:
     assert {"demo", "test", "quick", "peers", "rest"} <= set(named) <= set(there)
 
 
+def test_extras_are_installed_from_a_checkout_while_the_package_is_on_no_index() -> None:
+    for path in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.*"), *ROOT.glob("examples/*.py")]:
+        if path.suffix in {".md", ".py", ".js", ".html"} and "_build" not in path.parts:
+            assert not re.search(r"pip install ['\"]?dprounds", path.read_text()), path
+
+
 def make_test(tmp_path: Path, *codes: int) -> tuple[int, list[str]]:
     """What `make test` does where Python ends with these codes, one after the other: its own code, and what it ran."""
     python, ready = tmp_path / "venv/bin/python", tmp_path / "venv/.ready"
