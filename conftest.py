@@ -1,7 +1,7 @@
 """Doctests in the source, and the Python and command-line examples of README and docs, run as tests.
 
 ``--rest`` leaves out what has passed since `make test` began, and a run that skips tests says what it lacks. What
-`tests/slow.txt` lists has the mark ``slow``; ``--list-slow`` writes that list anew from the run that it is given to.
+`tests/slow.txt` lists has the mark ``slow``; ``--list-slow`` brings the list up to date.
 """
 
 import importlib.util
@@ -115,9 +115,10 @@ class Heard:
     def pytest_sessionfinish(self) -> None:
         """Write them where the next run finds them."""
         if self.config.getoption("--list-slow"):
-            whole = [line for line in SLOW.read_text().split() if "::" not in line]  # folders, listed by hand
-            slow = (name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS)
-            listed = whole + sorted(name for name in slow if name.split("/test_")[0] not in whole)
+            # folders are listed by hand, and what did not run stays as it was
+            kept = [line for line in SLOW.read_text().split() if line not in self.seconds]
+            slow = [name for name, seconds in self.seconds.items() if seconds > SLOW_SECONDS]
+            listed = sorted([*kept, *(name for name in slow if name.split("/test_")[0] not in kept)])
             SLOW.write_text("\n".join(listed) + "\n")
         cache: pytest.Cache | None = getattr(self.config, "cache", None)  # there is none under `-p no:cacheprovider`
         if cache and not self.config.option.collectonly:
