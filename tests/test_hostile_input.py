@@ -276,3 +276,12 @@ def test_json_that_only_looks_right_is_refused() -> None:
 def test_joint_ranges_of_orders_beyond_reach_are_refused() -> None:
     with pytest.raises((ParameterError, NumericalError)):
         joint_range(hockey_stick(1.0), renyi(1e9)).least(1e-3)
+
+
+@pytest.mark.parametrize("mechanism", [Gaussian, Laplace])
+@pytest.mark.parametrize("noise", [1e150, 9e306, 1.7e308])
+def test_noise_whose_square_overflows_costs_next_to_nothing(mechanism: Callable[[float], Any], noise: float) -> None:
+    step = PoissonSampled(mechanism(noise), 0.5)
+    assert 0 <= (step * 3).epsilon(delta=1e-5) <= 1e-100
+    assert 0 < (step * 3).delta(epsilon=0.0, method="optimal") <= 1e-50
+    assert 0 <= step.rdp(2.0) <= 1e-100

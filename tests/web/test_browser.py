@@ -666,7 +666,7 @@ def test_the_budget_moves_along_a_curve_that_stays(open_page: Open) -> None:
 def test_a_bound_that_stands_in_says_on_which_side_it_errs(open_page: Open) -> None:
     page = open_page("?question=rounds&epsilon=3&delta=1e-5&noise_multiplier=20")
     whole(page)
-    held = Held(page, "method=exact")
+    held = Held(page, "/api/rounds", but="method=closed-form")
     page.locator("#mechanism").select_option("laplace")
     page.locator("#sampling").select_option("batch")
     playwright.expect(page.locator("#headline")).to_contain_text("at least")

@@ -70,7 +70,8 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
     def negative_rounds(t: Array) -> Array:
         orders = 1.0 + t
         budget = np.asarray(rdp_from_dp(epsilon, order=orders, delta=delta, method=method))
-        with np.errstate(invalid="ignore", divide="ignore"):  # an order that bounds nothing allows no rounds
+        # an order that bounds nothing allows no rounds, and one that costs next to nothing any number of them
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rounds = (budget - spent(orders)) / step(orders)
         return -np.nan_to_num(np.maximum(rounds, 0.0), nan=0.0)
 

@@ -27,6 +27,7 @@ from dprounds.mechanisms.base import (
 )
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.randomized_response import RandomizedResponse
+from dprounds.mechanisms.sampled_gaussian import MOST_NOISE
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
@@ -39,8 +40,6 @@ Array = NDArray[np.float64]
 LEAST_SAMPLED_NOISE = 1e-3
 # With less noise than this a line of the exact accountant takes seconds.
 LEAST_EXACT_NOISE = 0.02
-# The square of more noise than this, which hides everything, may overflow.
-MOST_NOISE_WITH_CEILING = 1e100
 # A loss of which the exponential of the negative is 0.
 INFINITE = 1e4
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
@@ -121,7 +120,7 @@ class PoissonSampled(Accounted, Mechanism):
         # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
         bounds = np.asarray(self.mechanism.rdp(orders))
         sampled = (orders <= self._inner._largest_sampled_order) & (self.sampling_rate < 1)
-        if sampled.any() and self._noise >= LEAST_SAMPLED_NOISE:
+        if sampled.any() and (LEAST_SAMPLED_NOISE <= self._noise <= MOST_NOISE or self._noise == math.inf):
             few = np.count_nonzero(sampled) <= MOST_REMEMBERED
             asked = orders[sampled]
             bounds[sampled] = _remembered_rdp(self, asked.tobytes()) if few else self._sampled_rdp(asked)
@@ -166,7 +165,7 @@ class PoissonSampled(Accounted, Mechanism):
     def _falls(self) -> bool:
         if self.sampling_rate in (0.0, 1.0):
             return self.sampling_rate == 1 and self.mechanism._falls
-        return isinstance(self.mechanism, Gaussian) and self._noise <= MOST_NOISE_WITH_CEILING
+        return isinstance(self.mechanism, Gaussian) and self._noise <= MOST_NOISE
 
     def _ceiling(self, t: float, s: Array, direction: str) -> Array:
         if self.sampling_rate == 1:

@@ -31,7 +31,7 @@ from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
 from dprounds.numerics.theta import theta
 
-__all__ = ["LARGEST_ORDER", "gaussian_cells", "gaussian_sampled_laws"]
+__all__ = ["LARGEST_ORDER", "MOST_NOISE", "gaussian_cells", "gaussian_sampled_laws"]
 
 Array = NDArray[np.float64]
 
@@ -58,6 +58,8 @@ MOST_REMEMBERED = 32
 # 32 MB of nodes. The window between the two components alone has about one over sigma of them.
 LARGEST_GRID = 2**22
 LEAST_NOISE = 1e-6
+# The square of more noise than this, which hides everything, may overflow.
+MOST_NOISE = 1e100
 # In noise multipliers. Beyond it nodes are no longer told apart, and sampling lowers the Rényi bound by less than
 # 2 sigma log(1/q) / 1e12 of it.
 LARGEST_ORDER = 1e12
@@ -229,6 +231,10 @@ def gaussian_sampled_laws(
     if sigma < LEAST_NOISE:
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {sigma:g}, below {LEAST_NOISE:g}, is not resolved."
+        )
+    if sigma > MOST_NOISE:
+        raise NumericalError(
+            f"A sampled Gaussian of noise multiplier {sigma:g}, above {MOST_NOISE:g}, is not resolved."
         )
     pair = _Pair(sigma, rate)
     largest_s = float(np.abs(z.imag).max())
