@@ -285,3 +285,8 @@ def test_noise_whose_square_overflows_costs_next_to_nothing(mechanism: Callable[
     assert 0 <= (step * 3).epsilon(delta=1e-5) <= 1e-100
     assert 0 < (step * 3).delta(epsilon=0.0, method="optimal") <= 1e-50
     assert 0 <= step.rdp(2.0) <= 1e-100
+
+
+def test_a_budget_far_below_any_cost_is_answered() -> None:
+    """The quotient of the two is below the doubles."""
+    assert max_rounds(PureDP(1000.0), epsilon=5e-324, delta=1e-5) == 0

@@ -232,7 +232,7 @@ def tilted_masses(law: LatticeLaw, step: float, t: float) -> Array:
 
 def wrapped(masses: Array, first: int, size: int) -> Array:
     """Masses at `first`, `first + 1`, … on a circle of so many points."""
-    number = np.arange(first, first + masses.size) % size
+    number = (np.arange(masses.size) + first % size) % size  # no array holds a first point beyond its integers
     if masses.size > size:
         return np.asarray(np.bincount(number, weights=masses, minlength=size), dtype=np.float64)
     circle = np.zeros(size)

@@ -172,5 +172,5 @@ def _crossing(point: tuple[int, float], other: tuple[int, float] | None, limit: 
     slope = 0.5
     if other is not None and other[0] > 0 and 0 < other[1] < math.inf and other[0] != n:
         slope = math.log(value / other[1]) / math.log(n / other[0])
-    step = math.log(limit / value) / slope if slope > 0 else math.nan
+    step = (math.log(limit) - math.log(value)) / slope if slope > 0 else math.nan
     return n * math.exp(step) if abs(step) < 10.0 else None

@@ -48,9 +48,9 @@ MOST_ENTRIES = 256
 # As many as the curves of a page have by default.
 POINTS = {"curve": 60, "profile": 81, "trade-off": 61}
 # A run too short to share its work with others takes a thirtieth of a second: a curve may ask for so many of them, and
-# for none in the part of its axis that is a few pixels wide.
+# for none in the first fiftieth of its axis, which is a few pixels wide.
 OWN = 6
-UNSEEN = 0.02
+UNSEEN = 50
 
 
 def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     if last is None:
         last = max(setting.total_rounds(), 1)
     last = _validate.count("last", last, least=1)
-    shortest = max(math.ceil(last * UNSEEN), 1)
+    shortest = max(-(-last // UNSEEN), 1)  # in integers, for no double may hold the rounds
     drawn = _drawn("curve", values)
     curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, own=OWN, shortest=shortest, **drawn)
     inputs = {**setting.given(), "delta": delta, "last": last}
