@@ -36,11 +36,13 @@ from dprounds import (
     rdp_from_dp,
     worst_pair,
 )
+from dprounds.accounting.lattice_sum import wrapped
 from dprounds.curves import epsilon_over_rounds, privacy_profile, trade_off_curve
 from dprounds.divergences import hockey_stick, kl, renyi, total_variation
 from dprounds.mechanisms import Run
 from dprounds.questions import Setting
 from dprounds.questions.ask import epsilon as ask_epsilon
+from dprounds.web.asked import answer
 
 NONSENSE: list[Any] = [
     *(math.nan, -1.0, -math.inf, True, "abc", "1", None, 1j, {}, object(), b"1"),
@@ -290,3 +292,16 @@ def test_noise_whose_square_overflows_costs_next_to_nothing(mechanism: Callable[
 def test_a_budget_far_below_any_cost_is_answered() -> None:
     """The quotient of the two is below the doubles."""
     assert max_rounds(PureDP(1000.0), epsilon=5e-324, delta=1e-5) == 0
+
+
+def test_more_rounds_than_a_double_holds_are_refused_by_the_pages_curve() -> None:
+    given = {"mechanism": "gaussian", "noise_multiplier": 1.0, "sampling_rate": 0.25, "delta": 1e-5, "epochs": 4.5e307}
+    with pytest.raises(ParameterError, match="last must be an integer"):
+        answer("curve", given)
+
+
+def test_a_lattice_may_begin_beyond_the_integers_of_arrays() -> None:
+    circle = wrapped(np.array([1.0, 2.0]), 10**30 + 3, 8)
+    first = (10**30 + 3) % 8
+    assert circle[[first, (first + 1) % 8]].tolist() == [1.0, 2.0]
+    assert circle.sum() == 3.0
