@@ -5,14 +5,25 @@ Every check asks "is it inside?", never "is it outside?", so NaN is refused ever
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dprounds._intervals import (
+    DELTA,
+    EPSILON,
+    FAILURE_MASS,
+    FINITE_EPSILON,
+    NOISE_MULTIPLIER,
+    ORDER,
+    RDP,
+    SAMPLING_RATE,
+    Interval,
+)
 from dprounds.errors import ParameterError
 
 __all__ = [
@@ -35,41 +46,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A range of real numbers, printed as the error messages print it."""
-
-    text: str
-    low: float
-    high: float
-    with_low: bool
-    with_high: bool
-    hint: str = ""
-
-    @classmethod
-    def parse(cls, text: str, hint: str = "") -> Interval:
-        """The interval that `text`, such as ``"(1, inf]"``, denotes."""
-        low, high = text[1:-1].split(",")
-        return cls(text, float(low), float(high), text[0] == "[", text[-1] == "]", hint)
-
-    def contains(self, value: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Where `value` is inside; NaN is not."""
-        above = (value >= self.low) if self.with_low else (value > self.low)
-        below = (value <= self.high) if self.with_high else (value < self.high)
-        return above & below
-
-
-# The ranges of the words that the whole library shares.
-EPSILON = Interval.parse("[0, inf]")
-FINITE_EPSILON = Interval.parse("[0, inf)")
-DELTA = Interval.parse("(0, 1)")
-FAILURE_MASS = Interval.parse("[0, 1)")  # a delta that may be 0, where a pure guarantee is an answer
-ORDER = Interval.parse("(1, inf]")
-RDP = Interval.parse("[0, inf]")
-NOISE_MULTIPLIER = Interval.parse("(0, inf)", "It is the noise standard deviation divided by the sensitivity.")
-SAMPLING_RATE = Interval.parse("[0, 1]", "It is a probability, not a batch size: pass batch_size / dataset_size.")
-
-
 def show(value: object) -> str:
     """A refused value, short enough for one line whatever it is."""
     if isinstance(value, float):
@@ -78,6 +54,12 @@ def show(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to print the very long ones
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _outside(name: str, requirement: str, interval: str, value: str, *, advice: str = "") -> ParameterError:
+    """The one wording of an argument that is not inside, with the argument, the interval and the value as fields."""
+    sentence = f"{{argument}} must be {requirement}{{interval}}, got {{value}}."
+    return ParameterError(sentence, argument=name, interval=interval, value=value, advice=advice)
 
 
 # What NumPy would take for numbers and is none: a mask that it drops, with what was hidden behind it for a value; the
@@ -116,18 +98,16 @@ def real_array(name: str, value: ArrayLike, interval: Interval) -> NDArray[np.fl
         with np.errstate(over="ignore", under="ignore"):  # judged below
             array = given.astype(np.float64)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        raise ParameterError(f"{name} must be a real number in {interval.text}, got {show(value)}.") from None
+        raise _outside(name, "a real number in ", interval.text, show(value)) from None
     if given.dtype.itemsize > array.dtype.itemsize:  # long doubles: a positive rate must not become 0, nor inf
         lost = (array == 0) & (given != 0) | np.isinf(array) & np.isfinite(given)
         if lost.any():
-            raise ParameterError(
-                f"{name} must be in {interval.text}, got {show(given[lost].flat[0])}, beyond the range of doubles."
-            )
+            bad = f"{show(given[lost].flat[0])}, beyond the range of doubles"
+            raise _outside(name, "in ", interval.text, bad)
     inside = interval.contains(array)
     if not inside.all():
-        bad = float(array[~inside].flat[0])
-        hint = f" {interval.hint}" if interval.hint else ""
-        raise ParameterError(f"{name} must be in {interval.text}, got {show(value if array.ndim == 0 else bad)}.{hint}")
+        bad = show(value if array.ndim == 0 else float(array[~inside].flat[0]))
+        raise _outside(name, "in ", interval.text, bad, advice=interval.hint)
     return array
 
 
@@ -135,22 +115,23 @@ def real(name: str, value: float, interval: Interval) -> float:
     """`value` as one float inside `interval`."""
     array = real_array(name, value, interval)
     if array.ndim:
-        raise ParameterError(f"{name} must be one number in {interval.text}, got an array of shape {array.shape}.")
+        raise _outside(name, "one number in ", interval.text, f"an array of shape {array.shape}")
     return float(array)
 
 
-def count(name: str, value: float, *, least: int = 0) -> int:
-    """`value` as an integer of at least `least`; a whole float such as ``1e6`` is taken at its word."""
+def count(name: str, value: float, *, least: int = 0, most: float = math.inf) -> int:
+    """`value` as an integer from `least` to `most`; a whole float such as ``1e6`` is one."""
     given: object = value
     whole = None
-    if type(given) is int:  # what almost all are, and to ask for a protocol takes longer
+    if type(given) is int:  # as almost all are; the check of a protocol below takes longer
         whole = given
     elif isinstance(given, SupportsIndex) and not isinstance(given, (bool, np.bool_, np.ndarray)):
         whole = operator.index(given)
     elif isinstance(given, (float, np.floating)) and given.is_integer():
         whole = int(given)
-    if whole is None or whole < least:
-        raise ParameterError(f"{name} must be an integer in [{least}, inf), got {show(value)}.")
+    if whole is None or not least <= whole <= most:
+        interval = f"[{least}, {most:.0f}]" if most < math.inf else f"[{least}, inf)"
+        raise _outside(name, "an integer in ", interval, show(value))
     return whole
 
 
@@ -158,7 +139,7 @@ def choice(name: str, value: object, allowed: Sequence[str]) -> str:
     """`value`, one of the `allowed` words."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(f"'{word}'" for word in allowed)
-        raise ParameterError(f"{name} must be one of {words}, got {show(value)}.")
+        raise _outside(name, "one of ", words, show(value))
     return value
 
 

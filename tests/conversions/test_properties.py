@@ -39,9 +39,10 @@ def test_rdp_methods_are_ordered(epsilon: float, order: float, delta: float) -> 
     assert all(0.0 <= looser <= better for looser, better in pairwise(answers))
 
 
-# The hair by which answers move outward is scaled by the sum of their terms, so two nearly equal arguments may come
-# out in the wrong order by that hair: what is asked is monotone up to the precision that the library promises.
-HAIR = 1e-10
+# Answers move outward by a margin that is relative to the sum of their terms. So the answers to two nearly equal
+# arguments may come out in the wrong order by that margin. The tests ask for monotony up to the relative precision that
+# the library promises.
+PROMISED = 1e-10
 
 
 @given(rdps, st.floats(1.0, 3.0), orders, deltas, st.floats(1.0, 1e3), methods)
@@ -50,9 +51,9 @@ def test_epsilon_rises_with_rdp_and_falls_with_delta(
 ) -> None:
     here = epsilon_from_rdp(rdp, order=order, delta=delta, method=method)
     size = rdp + here
-    assert epsilon_from_rdp(rdp * factor, order=order, delta=delta, method=method) >= here - HAIR * size
+    assert epsilon_from_rdp(rdp * factor, order=order, delta=delta, method=method) >= here - PROMISED * size
     if delta / shrink > 1e-300:
-        assert epsilon_from_rdp(rdp, order=order, delta=delta / shrink, method=method) >= here - HAIR * size
+        assert epsilon_from_rdp(rdp, order=order, delta=delta / shrink, method=method) >= here - PROMISED * size
 
 
 @given(rdps, st.floats(1.0, 3.0), orders, epsilons, methods)
@@ -60,9 +61,9 @@ def test_delta_rises_with_rdp_and_falls_with_epsilon(
     rdp: float, factor: float, order: float, epsilon: float, method: str
 ) -> None:
     here = delta_from_rdp(rdp, order=order, epsilon=epsilon, method=method)
-    # delta is the exponential of (order - 1)(rdp - epsilon): its hair is that of the exponent
+    # delta is the exponential of (order - 1)(rdp - epsilon): its relative margin is the margin of the exponent
     exponent = min(order, 1e300) * abs(rdp - epsilon)
-    least = here * (1.0 - HAIR * (1.0 + min(exponent, 1e9))) if here > 1e-300 else 0.0
+    least = here * (1.0 - PROMISED * (1.0 + min(exponent, 1e9))) if here > 1e-300 else 0.0
     assert delta_from_rdp(rdp * factor, order=order, epsilon=epsilon, method=method) >= least
     assert delta_from_rdp(rdp, order=order, epsilon=epsilon / factor, method=method) >= least
 
@@ -72,23 +73,23 @@ def test_rdp_budget_rises_with_epsilon_and_with_delta(
     epsilon: float, factor: float, order: float, delta: float, shrink: float, method: str
 ) -> None:
     here = rdp_from_dp(epsilon, order=order, delta=delta, method=method)
-    assert rdp_from_dp(epsilon * factor, order=order, delta=delta, method=method) >= here * (1 - HAIR)
+    assert rdp_from_dp(epsilon * factor, order=order, delta=delta, method=method) >= here * (1 - PROMISED)
     if delta / shrink > 1e-300:
         smaller = rdp_from_dp(epsilon, order=order, delta=delta / shrink, method=method)
-        assert smaller <= here + HAIR * (epsilon + here)
+        assert smaller <= here + PROMISED * (epsilon + here)
 
 
 @given(epsilons, orders, deltas)
 def test_a_budget_spent_in_full_meets_its_target(epsilon: float, order: float, delta: float) -> None:
     """Round trips: rdp -> epsilon and rdp -> delta return to the target from its budget."""
     rdp = float(rdp_from_dp(epsilon, order=order, delta=delta))
-    if rdp * min(1.0, order - 1.0) < 1e-306:  # too small for doubles to have digits: taken for larger than it is
+    if rdp * min(1.0, order - 1.0) < 1e-306:  # too small for doubles to have digits: it counts as larger
         return
     there = float(epsilon_from_rdp(rdp, order=order, delta=delta))
-    # the budget errs downward and epsilon upward, each by its hair; a budget that rounds to nothing returns nothing
-    assert there <= epsilon + 2 * HAIR * (epsilon + rdp) + 1e-140
+    # the budget errs downward and epsilon upward, each by its margin; a budget that rounds to zero returns zero
+    assert there <= epsilon + 2 * PROMISED * (epsilon + rdp) + 1e-140
     again = float(rdp_from_dp(there, order=order, delta=delta))
-    assert again >= rdp * (1 - 2 * HAIR) - 1e-300
+    assert again >= rdp * (1 - 2 * PROMISED) - 1e-300
     if rdp > 1e-290 and order * abs(rdp - epsilon) < 1e4:
         mass = float(delta_from_rdp(rdp, order=order, epsilon=epsilon))
         assert mass == pytest.approx(delta, rel=1e-9)

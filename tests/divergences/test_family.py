@@ -222,7 +222,7 @@ def test_merging_points_never_raises_a_divergence(rows: list[tuple[float, float]
         ([0.5, 0.5], [0.2, 0.3, 0.5], "p and q must have shapes that broadcast together"),
     ],
 )
-def test_what_is_no_distribution_is_refused(p: Any, q: Any, message: str) -> None:
+def test_what_is_not_a_distribution_is_refused(p: Any, q: Any, message: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         kl(p, q)
     assert message in str(refusal.value)
@@ -253,7 +253,7 @@ def test_an_epsilon_outside_its_range_is_refused(epsilon: float) -> None:
         (2.0, "function must be a callable of the likelihood ratio, got 2."),
     ],
 )
-def test_what_is_no_generator_is_refused(function: Any, message: str) -> None:
+def test_what_is_not_a_generator_is_refused(function: Any, message: str) -> None:
     with pytest.raises(ParameterError) as refusal:
         f_divergence(function)
     assert message in str(refusal.value)

@@ -79,7 +79,7 @@ def test_hellinger_and_total_variation() -> None:
 
 def test_jensen_shannon_and_le_cam_against_total_variation() -> None:
     js = joint_range(total_variation, jensen_shannon)
-    tv = TV[2:]  # the entropy as written keeps no digit below
+    tv = TV[2:]  # below that, the entropy as written keeps no digit
     close(js.least(tv).value, math.log(2) - binary_entropy((1 - tv) / 2), rel=1e-11)
     close(js.greatest(tv).value, tv * math.log(2))
     close(joint_range(total_variation, le_cam).least(TV).value, TV**2)

@@ -188,7 +188,7 @@ def test_between_its_nodes_h_is_never_below_what_the_cells_say(f: Divergence, si
     for g in CURVED:
         side = Side.of(f, g, sign)
         for _ in range(8):
-            # few nodes and no named corner but by chance: convex, concave and mixed cells, corners inside of cells
+            # few nodes, and a named corner only by chance: convex, concave and mixed cells, corners inside of cells
             places = np.sort(rng.choice([*rng.uniform(-6, 6, 12), 0.5], 8, replace=False))
             nodes = Nodes.at(side, np.unique(np.concatenate([[-math.inf, -7.0, 0.0, 7.0, math.inf], places])))
             slope = sign * float(np.exp(rng.uniform(-3, 3)))

@@ -9,61 +9,28 @@ r"""What a Rényi bound says about (ε, δ), and back: true for every mechanism.
 1.082
 
 One file per theorem family: `moments` (Theorem 1), `balle`, `closed_form` (Theorem 4 and Lemma 1), `optimal`
-(Theorem 3, along the explicit curve of `curve`). Here stand the public functions: they check the arguments, choose the
-file and shape the answer.
+(Theorem 3, along the explicit curve of `curve`). Here stand the public functions: they check the arguments and shape
+the answer; `inner` chooses the file.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from types import ModuleType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
-from dprounds.conversions import balle, closed_form, moments, optimal
+from dprounds.conversions import optimal
+from dprounds.conversions.inner import METHODS, converted_delta, converted_epsilon, converted_rdp, in_blocks
 from dprounds.conversions.optimal import WorstPair
-from dprounds.errors import NumericalError
 
 __all__ = ["METHODS", "WorstPair", "delta_from_rdp", "epsilon_from_rdp", "rdp_from_dp", "worst_pair"]
 
 Array = NDArray[np.float64]
 
-_FAMILIES: dict[str, ModuleType] = {
-    "moments": moments,
-    "balle": balle,
-    "closed-form": closed_form,
-    "optimal": optimal,
-}
-METHODS = tuple(_FAMILIES)
 
-
-# Elements converted at a time: some thirty temporaries of this many doubles stay in a core's second-level cache.
-BLOCK = 4096
-
-
-def _in_blocks(function: Callable[..., Array | tuple[Array, ...]], *arguments: Array, outputs: int = 1) -> list[Array]:
-    """`function` over flattened arguments, block by block; raises rather than hand on a NaN."""
-    size = arguments[0].size
-    if not size:
-        return [np.empty(0)] * outputs
-    parts = []
-    # Every branch of a formula is computed for every element and the right one is chosen afterwards; overflow or 0/0
-    # in a branch not chosen is no trouble, and one that was chosen is caught as NaN below.
-    with np.errstate(all="ignore"):
-        for start in range(0, size, BLOCK):
-            result = function(*(argument[start : start + BLOCK] for argument in arguments))
-            parts.append(np.atleast_2d(result))
-    answer = np.concatenate(parts, axis=1)
-    if np.isnan(answer).any():
-        raise NumericalError("The conversion lost all precision for these arguments; please report them.")
-    return list(answer)
-
-
-def _shaped(values: Array, shape: tuple[int, ...]) -> float | Array:
+def _shaped(values: Array) -> float | Array:
     """Scalars in, float out; arrays in, arrays out."""
-    return values.reshape(shape) if shape else float(values[0])
+    return values if values.ndim else float(values)
 
 
 def epsilon_from_rdp(rdp: ArrayLike, *, order: ArrayLike, delta: ArrayLike, method: str = "optimal") -> float | Array:
@@ -102,19 +69,13 @@ def epsilon_from_rdp(rdp: ArrayLike, *, order: ArrayLike, delta: ArrayLike, meth
     >>> epsilon_from_rdp([0.01, 0.5], order=2.0, delta=[0.1, 0.1]).round(4)
     array([0.   , 0.925])
     """
-    family = _FAMILIES[_validate.choice("method", method, METHODS)]
+    method = _validate.choice("method", method, METHODS)
     given, at_order, at_delta = _validate.broadcast(
         rdp=_validate.real_array("rdp", rdp, _validate.RDP),
         order=_validate.real_array("order", order, _validate.ORDER),
         delta=_validate.real_array("delta", delta, _validate.FAILURE_MASS),
     )
-    (answer,) = _in_blocks(family.epsilon, _resolved(given, at_order), at_order.ravel(), _positive(at_delta))
-    # At delta 0 the infinite order is the pure guarantee itself. A finite one bounds no largest loss, unless its rdp is
-    # zero: then the two laws are one, which only the formulas of the paper know.
-    knows_zero = family in (closed_form, optimal)
-    pure = np.where(at_order < np.inf, np.where((given == 0.0) & knows_zero, 0.0, np.inf), given).ravel()
-    answer = np.where(at_delta.ravel() > 0.0, answer, pure)
-    return _shaped(np.where(given.ravel() < np.inf, answer, np.inf), given.shape)
+    return _shaped(converted_epsilon(given, at_order, at_delta, method))
 
 
 def delta_from_rdp(rdp: ArrayLike, *, order: ArrayLike, epsilon: ArrayLike, method: str = "optimal") -> float | Array:
@@ -148,16 +109,13 @@ def delta_from_rdp(rdp: ArrayLike, *, order: ArrayLike, epsilon: ArrayLike, meth
     >>> round(delta_from_rdp(0.5, order=10.0, epsilon=2.0) * 1e8, 2)
     5.25
     """
-    family = _FAMILIES[_validate.choice("method", method, METHODS)]
+    method = _validate.choice("method", method, METHODS)
     given, at_order, at_epsilon = _validate.broadcast(
         rdp=_validate.real_array("rdp", rdp, _validate.RDP),
         order=_validate.real_array("order", order, _validate.ORDER),
         epsilon=_validate.real_array("epsilon", epsilon, _validate.EPSILON),
     )
-    (answer,) = _in_blocks(family.delta, _resolved(given, at_order), at_order.ravel(), _finite(at_epsilon))
-    # a finite Rényi divergence leaves no mass outside the other's support, so at epsilon = inf delta is zero
-    answer = np.where(at_epsilon.ravel() < np.inf, answer, 0.0)
-    return _shaped(np.where(given.ravel() < np.inf, answer, 1.0), given.shape)
+    return _shaped(converted_delta(given, at_order, at_epsilon, method))
 
 
 def rdp_from_dp(epsilon: ArrayLike, *, order: ArrayLike, delta: ArrayLike, method: str = "optimal") -> float | Array:
@@ -192,16 +150,13 @@ def rdp_from_dp(epsilon: ArrayLike, *, order: ArrayLike, delta: ArrayLike, metho
     >>> round(rdp_from_dp(2.0, order=10.0, delta=1e-5), 4)
     1.082
     """
-    family = _FAMILIES[_validate.choice("method", method, METHODS)]
+    method = _validate.choice("method", method, METHODS)
     target, at_order, at_delta = _validate.broadcast(
         epsilon=_validate.real_array("epsilon", epsilon, _validate.EPSILON),
         order=_validate.real_array("order", order, _validate.ORDER),
         delta=_validate.real_array("delta", delta, _validate.FAILURE_MASS),
     )
-    (answer,) = _in_blocks(family.rdp, _finite(target), at_order.ravel(), _positive(at_delta))
-    # at delta 0 only the infinite order certifies anything, and what it does is the target itself
-    answer = np.where(at_delta.ravel() > 0.0, answer, np.where(at_order < np.inf, 0.0, target).ravel())
-    return _shaped(np.where(target.ravel() < np.inf, answer, np.inf), target.shape)
+    return _shaped(converted_rdp(target, at_order, at_delta, method))
 
 
 def worst_pair(*, order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> WorstPair:
@@ -229,21 +184,5 @@ def worst_pair(*, order: ArrayLike, epsilon: ArrayLike, delta: ArrayLike) -> Wor
         epsilon=_validate.real_array("epsilon", epsilon, _validate.FINITE_EPSILON),
         delta=_validate.real_array("delta", delta, _validate.DELTA),
     )
-    p, q = _in_blocks(optimal.worst_pair, at_epsilon.ravel(), at_order.ravel(), at_delta.ravel(), outputs=2)
-    return WorstPair(_shaped(p, at_order.shape), _shaped(q, at_order.shape))
-
-
-def _resolved(rdp: Array, order: Array) -> Array:
-    """`rdp`, flat, raised where (order - 1) rdp would be too small for doubles to keep its digits; zero stays zero."""
-    least = 2.3e-308 / np.minimum(order - 1.0, 1.0)  # the least normal double
-    return _finite(np.where(rdp > 0.0, np.maximum(rdp, least), 0.0))
-
-
-def _positive(deltas: Array) -> Array:
-    """`deltas`, flat, with a stand-in for 0, as `_finite` has one for `inf`."""
-    return np.where(deltas > 0.0, deltas, 0.5).ravel()
-
-
-def _finite(values: Array) -> Array:
-    """`values`, flat, with a stand-in for `inf`: the callers put the limit's answer in its place."""
-    return np.where(values < np.inf, values, 1.0).ravel()
+    p, q = in_blocks(optimal.worst_pair, at_epsilon.ravel(), at_order.ravel(), at_delta.ravel(), outputs=2)
+    return WorstPair(_shaped(p.reshape(at_order.shape)), _shaped(q.reshape(at_order.shape)))

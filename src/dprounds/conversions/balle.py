@@ -3,7 +3,7 @@ r"""The conversion that today's Rényi accountants use.
 .. math:: \varepsilon = \gamma - \log(\delta/\zeta_\alpha) / (\alpha - 1),
           \qquad \zeta_\alpha = \tfrac1\alpha (1 - \tfrac1\alpha)^{\alpha - 1}
 
-It is the optimal conversion without the second outcome of the two-point pair, hence never below it. Each function
+It is the optimal conversion without the second outcome of the two-point pair, so it is never below it. Each function
 takes validated arrays of one shape. Theorem: [BBGHS20, Theorem 21]; docs/theory/conversions.md.
 """
 

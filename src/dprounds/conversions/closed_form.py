@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 ROUNDINGS = 24.0 * UNIT_ROUNDOFF
 # A logarithm within two ulps and one addition.
 TWO_ROUNDINGS = 4.0 * UNIT_ROUNDOFF
-# e^x and log1p(e^x) part from each other, and e^x - 1 from e^x, by less than an ulp beyond this.
-LARGE = 40.0
+# From this x on, x differs from log1p(e^x), and e^x - 1 from e^x, by less than an ulp.
+LARGE_EXPONENT = 40.0
 
 
 def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
@@ -38,16 +38,16 @@ def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     t = order - 1.0
     ad = order * delta
     exponent = t * rdp
-    linear = np.log1p(np.expm1(np.minimum(exponent, LARGE)) / ad)
-    if exponent.max(initial=0.0) >= LARGE:  # the same with e^x taken out
+    linear = np.log1p(np.expm1(np.minimum(exponent, LARGE_EXPONENT)) / ad)
+    if exponent.max(initial=0.0) >= LARGE_EXPONENT:  # the same with e^x taken out
         far = exponent + np.log1p(np.exp(-exponent) * (ad - 1.0)) - np.log(ad)
-        linear = np.where(exponent < LARGE, linear, far + ROUNDINGS * (exponent + np.abs(np.log(ad))))
+        linear = np.where(exponent < LARGE_EXPONENT, linear, far + ROUNDINGS * (exponent + np.abs(np.log(ad))))
     answer = above(linear / t, ROUNDINGS * np.abs(linear) / t)
     if ad.max(initial=0.0) >= 1.0:
         lost = np.log1p(-delta)
         answer = np.where(ad < 1.0, answer, above(rdp + lost, TWO_ROUNDINGS * (rdp - lost)))
     answer = np.maximum(np.minimum(answer, balle.epsilon(rdp, order, delta)), 0.0)
-    # nothing was released: no ratio differs from one
+    # at rdp zero nothing was released: no ratio differs from one
     return np.where(rdp > 0.0, answer, 0.0)
 
 
@@ -85,11 +85,11 @@ def _theorem_4_f(epsilon: Array, order: Array, delta: Array) -> Array:
     gain = exp_minus_tangent(-a * L) + a * exp_minus_tangent(L)
     loss = a * delta * (y + np.exp(-epsilon) * np.expm1(-a * L))
     exponent = t * epsilon
-    main = a * delta * np.expm1(np.minimum(exponent, LARGE))
+    main = a * delta * np.expm1(np.minimum(exponent, LARGE_EXPONENT))
     near = np.log1p(
         np.maximum(below(main + gain - loss, ROUNDINGS * (main + gain + np.abs(loss) + a * delta * y)), 0.0)
     )
     # the same with e^{tε} taken out: ε + log(a δ + e^{-tε} (1 - a δ e^-ε) v)/t
     rest = np.log(a * delta + np.exp(-exponent) * (1.0 - a * delta * np.exp(-epsilon)) * np.exp(-a * L)) / t
     far = epsilon + rest - ROUNDINGS * (epsilon + np.abs(rest))
-    return np.where(exponent < LARGE, below(near, ROUNDINGS * near) / t, far)
+    return np.where(exponent < LARGE_EXPONENT, below(near, ROUNDINGS * near) / t, far)

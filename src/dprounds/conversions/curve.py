@@ -77,11 +77,11 @@ def inverse_phi(y: Array, t: Array, *, guess: Array | None = None, rtol: float) 
         fall, slope = phi(R, t, tilt(R, t))
         return R - fall - y, slope
 
-    # a hair outside [y, most], because both ends can be the root itself to the last digit
+    # a thousandth outside [y, most], because either end can be the root itself to the last digit
     return increasing_root(function, 0.999 * y, 1.001 * most, most if guess is None else guess, y, t, rtol=rtol)
 
 
 def optimal_share(t: Array, delta: Array, at: Tilt) -> tuple[Array, Array]:
-    """1 - e^{-B} at the best B for a given R, and its log-slope in R; 1 or more where no pair is so unlike."""
+    """1 - e^{-B} at the best B for a given R, and its log-slope in R; 1 or more where no pair attains it."""
     share = (1.0 + t) * delta * (at.drop * (at.drop_t / at.h))  # in this order no product of tiny factors underflows
     return share, (1.0 - at.drop) / at.drop + t * (1.0 - at.drop_t) / at.drop_t - at.h_slope / at.h

@@ -1,4 +1,4 @@
-r"""The optimal conversion: what one Rényi bound certifies, and not a hair more.
+r"""The optimal conversion: exactly what one Rényi bound certifies.
 
 The paper's Theorem 3 minimises over two-point pairs. We search that minimum along the explicit curve of `curve.py` and
 then state the number that its dual certificate proves, so the search errs to the safe side by itself; what is left is
@@ -21,15 +21,16 @@ __all__ = ["WorstPair", "delta", "epsilon", "rdp", "worst_pair"]
 
 Array = NDArray[np.float64]
 
-# The certificate is stationary at the best B, so an error of 1e-6 there moves the answer by 1e-12 of itself; and
-# where Newton's last step was that small, what it left is its square.
+# The certificate is stationary at the best B, so a relative error of 1e-6 there moves the answer by 1e-12 of itself.
+# Where Newton's last step was that small, the error that it left is the square of it.
 SEARCH_RTOL = 1e-6
-# e^x and e^x - 1 part by less than an ulp beyond this.
-LARGE = 40.0
+# From this x on, e^x - 1 differs from e^x by less than an ulp.
+LARGE_EXPONENT = 40.0
 # Below this R its square underflows and H with it; there the closed form, itself at most 1e-140, is the answer.
-TINY = 1e-140
+TINY_R = 1e-140
 # Twelve operations of at most two ulps lead to epsilon or rdp, and twice as many, the root of Phi among them, to delta,
-# each scaled by the size of what it is added to. Measured, a third of this suffices; docs/theory/conversions.md.
+# each scaled by the size of what it is added to. In measurements a third of this was enough;
+# docs/theory/conversions.md.
 ROUNDINGS = 24.0 * UNIT_ROUNDOFF
 DELTA_ROUNDINGS = 48.0 * UNIT_ROUNDOFF
 
@@ -38,7 +39,7 @@ def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
     """Least epsilon that `rdp` at `order` certifies at `delta`. Errs upward."""
     answer = closed_form.epsilon(rdp, order, delta)
     # The closed form is exact from a delta = 1 on; it is zero only if the optimum, which is below it, is.
-    rest = np.flatnonzero((order * delta < 1.0) & (answer > TINY))
+    rest = np.flatnonzero((order * delta < 1.0) & (answer > TINY_R))
     # fmin and fmax keep the closed form where the curve is beyond the range of doubles and comes out as NaN
     answer[rest] = np.fmin(answer[rest], _epsilon_on_curve(rdp[rest], order[rest], delta[rest]))
     return answer
@@ -47,7 +48,7 @@ def epsilon(rdp: Array, order: Array, delta: Array) -> Array:
 def _epsilon_on_curve(rdp: Array, order: Array, delta: Array) -> Array:
     t = order - 1.0
     exponent = t * rdp
-    growth = np.expm1(np.minimum(exponent, LARGE))
+    growth = np.expm1(np.minimum(exponent, LARGE_EXPONENT))
     ad = order * delta
 
     def touch(B: Array, rdp: Array, t: Array, exponent: Array, growth: Array, ad: Array) -> Array:
@@ -55,11 +56,11 @@ def _epsilon_on_curve(rdp: Array, order: Array, delta: Array) -> Array:
         at = tilt(B, t)
         ratio = (growth + at.h) / ad
         near = np.log1p(ratio - at.drop_t) / t
-        if exponent.max(initial=0.0) < LARGE and ratio.max(initial=0.0) < np.inf:
+        if exponent.max(initial=0.0) < LARGE_EXPONENT and ratio.max(initial=0.0) < np.inf:
             return near
         far = rdp + (np.log1p(np.exp(-exponent) * (ad * (1.0 - at.drop_t) + at.h - 1.0)) - np.log(ad)) / t
-        huge = (np.log(growth + at.h) - np.log(ad)) / t  # where the ratio overflows, and e^{-tB} is nothing beside it
-        return np.where(exponent < LARGE, np.where(ratio < np.inf, near, huge), far)
+        huge = (np.log(growth + at.h) - np.log(ad)) / t  # where the ratio overflows, e^{-tB} is negligible
+        return np.where(exponent < LARGE_EXPONENT, np.where(ratio < np.inf, near, huge), far)
 
     def function(
         B: Array, rdp: Array, t: Array, exponent: Array, growth: Array, ad: Array, delta: Array
@@ -88,7 +89,7 @@ def _most_b(t: Array) -> Array:
 def rdp(epsilon: Array, order: Array, delta: Array) -> Array:
     """Greatest rdp at `order` that certifies (`epsilon`, `delta`). Errs downward."""
     answer = closed_form.rdp(epsilon, order, delta)
-    rest = np.flatnonzero((order * delta < 1.0) & (epsilon + delta > TINY))
+    rest = np.flatnonzero((order * delta < 1.0) & (epsilon + delta > TINY_R))
     answer[rest] = np.fmax(answer[rest], _rdp_on_curve(epsilon[rest], order[rest], delta[rest]))
     return answer
 
@@ -112,9 +113,9 @@ def _curve_point(epsilon: Array, order: Array, delta: Array) -> tuple[Array, Arr
     R = increasing_root(function, 0.999 * least, upper, guess, epsilon, t, delta, rtol=SEARCH_RTOL)
     at = tilt(R, t)
     share, _ = optimal_share(t, delta, at)
-    # where 1 - e^{-B} is nearly 1 it no longer tells B, but epsilon does
+    # where 1 - e^{-B} is nearly 1 it no longer determines B, but epsilon does
     B = np.where(share < 0.5, -np.log1p(-np.minimum(share, 0.5)), R - phi(R, t, at)[0] - epsilon)
-    for _ in range(2):  # from thirteen digits, Newton needs one step; the second makes sure
+    for _ in range(2):  # from thirteen digits, Newton needs one step; the second is for safety
         fall, slope = phi(R, t, tilt(R, t))
         R = R - (R - fall - B - epsilon) / slope
     return R, B
@@ -125,8 +126,8 @@ def _rdp_on_curve(epsilon: Array, order: Array, delta: Array) -> Array:
     R, B = _curve_point(epsilon, order, delta)
     # e^{t rdp} = 1 + gain - loss with gain = a δ e^{tA} (1 - e^{-tR}), taken out where it is large
     log_gain = t * (R - B) + np.log(order * delta) + np.log(drop(t * R))
-    gain, loss = np.exp(np.minimum(log_gain, LARGE)), tilt(B, t).h
-    answer = np.where(log_gain < LARGE, np.log1p(gain - loss), log_gain) / t
+    gain, loss = np.exp(np.minimum(log_gain, LARGE_EXPONENT)), tilt(B, t).h
+    answer = np.where(log_gain < LARGE_EXPONENT, np.log1p(gain - loss), log_gain) / t
     # R is within a few ulps of Phi^-1(epsilon + B), which moves log_gain by t R times as many
     error = (gain * (1.0 + t * R + np.abs(np.log(order * delta))) + loss) / (1.0 + gain - loss)
     # No pair needs more than the one with p = 1; what exceeds that has overflowed on the way.
@@ -167,7 +168,7 @@ def _delta_on_curve(rdp: Array, order: Array, epsilon: Array, most: Array) -> Ar
         return ratio - 1.0, ratio * log_slope
 
     # Any B certifies, so a delta beyond the range of doubles may stop at the smallest B that they resolve.
-    floor = np.where(epsilon > TINY, 1e-300, TINY)
+    floor = np.where(epsilon > TINY_R, 1e-300, TINY_R)
     near_y = epsilon + 2.0 * most + floor
     near_R = inverse_phi(near_y, t, rtol=1e-3)
     share, _ = optimal_share(t, most, tilt(near_R, t))
@@ -192,7 +193,7 @@ class WorstPair(NamedTuple):
 def worst_pair(epsilon: Array, order: Array, delta: Array) -> tuple[Array, Array]:
     """p and q of the pair whose hockey-stick divergence is `delta` and whose Rényi divergence is least."""
     tiny = (
-        epsilon + delta <= TINY
+        epsilon + delta <= TINY_R
     )  # there R = 2 epsilon + 4 delta and B = 2 delta, and q differs from p by less than ulps
     p = np.where(tiny, delta / np.where(tiny, epsilon + 2.0 * delta, 1.0), 1.0)
     q = np.where(tiny, p, (1.0 - delta) * np.exp(-epsilon))

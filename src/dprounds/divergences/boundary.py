@@ -5,7 +5,7 @@ chord between two binary pairs, and a line below every binary pair proves it.
 
 The search holds such a chord, asks for the binary pair farthest below it, and lets that pair replace the end on its
 own side of v. The distance found bounds what any further search could gain. All sums are of non-negative terms, and
-both divergences are measured in units of their own size, so tiny values keep their digits.
+both divergences are measured in units of their own size, so that tiny values keep their digits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dprounds.divergences.mesh import LOG_ERROR, Chord, Side, pair_point
 from dprounds.divergences.support import (
     ALL_LEVELS,
     FIRST_LEVELS,
-    LARGEST_EXPONENT,
-    LOG_NOTHING,
+    LARGEST_POINT_EXPONENT,
+    LOG_OF_ZERO_TARGET,
     PAIR_ERROR,
     supporting_pair,
 )
@@ -29,23 +29,27 @@ __all__ = ["level_chord", "lower_chord", "relative_error"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# A target needs points up to size one within LARGEST_EXPONENT of it: the smallest is about 1e-250.
-SMALLEST_LOG_TARGET = 64.0 - LARGEST_EXPONENT
-# A cell of the mesh is little more than a doubling wide, so this many halvings end at neighbouring doubles.
-HALVINGS = 54
-# What a pair may cost more, relatively, for each factor of e that it is nearer: far above rounding, far below a gain.
-TIE = 1e-6
+# A target needs points of up to size one within LARGEST_POINT_EXPONENT of it, so the smallest is about 1e-250.
+SMALLEST_LOG_TARGET = 64.0 - LARGEST_POINT_EXPONENT
+# A cell of the mesh is little more than a factor of two wide, so this many halvings end at neighbouring doubles.
+CELL_HALVINGS = 54
+# Among pairs of nearly equal cost the nearest is taken: relatively, a pair may cost this much more for each factor of e
+# that it is nearer. This is far above rounding and far below a gain.
+TIE_PER_E_FOLD = 1e-6
 
-# Ten to twenty steps are usual, the first few of them only to find the right dip; halving alone would cross the 250
-# decades of a target in about 800.
-FIRST_STEPS = 6
-MOST_STEPS = 800
-# In units of the target: a right end that is not yet of its size, where a power law is the better guess half the time.
-FAR = 4.0
-# Ends of a chord at distances that differ by UNEVEN are evened by leaning LEAN times the short one to the long side.
-UNEVEN, LEAN = 10.0, 4.0
-# A line that only rounding keeps from being proven is tilted by this factor more, up to a relative 1e-9 or so.
-RELIEF, MOST_RELIEF = 8.0, 1e5
+# Most searches take ten to twenty steps. The first few only find the right dip, so they use FIRST_LEVELS of the zoom.
+# Halving alone would cross the 250 decades of a target in about 800 steps.
+COARSE_STEPS = 6
+MOST_CHORD_STEPS = 800
+# In units of the target. A right end beyond this has not reached the size of the target yet; there a power law is the
+# better guess half the time.
+FAR_IN_TARGETS = 4.0
+# Where one end of a chord is UNEVEN_RATIO times as far as the other, the slope is read LEAN_RATIO times the shorter
+# distance towards the farther end.
+UNEVEN_RATIO, LEAN_RATIO = 10.0, 4.0
+# Where only rounding keeps a line from being proven, its slope is reduced by RELIEF_FACTOR times as many rounding
+# errors, up to LARGEST_RELIEF of them, which is a relative 1e-9 or so.
+RELIEF_FACTOR, LARGEST_RELIEF = 8.0, 1e5
 
 
 def _start(side: Side, log_target: Array) -> Chord:
@@ -61,13 +65,13 @@ def _start(side: Side, log_target: Array) -> Chord:
         )
     cost = np.where(usable, side.sign * (log_g - np.where(usable, log_f, 0.0)), np.inf)
     excess = log_f - log_target[:, None]
-    reaching = (excess >= 0) & (excess <= LARGEST_EXPONENT) & usable
-    # among equally cheap pairs the nearest, whose likelihood ratios are the mildest
-    index = np.argmin(np.where(reaching, cost + TIE * np.where(reaching, excess, 0.0), np.inf), axis=1)
-    # A fast kernel may leap over all that in one cell of the mesh: then halve the cell.
+    reaching = (excess >= 0) & (excess <= LARGEST_POINT_EXPONENT) & usable
+    # among equally cheap pairs take the nearest, whose likelihood ratios are the smallest
+    index = np.argmin(np.where(reaching, cost + TIE_PER_E_FOLD * np.where(reaching, excess, 0.0), np.inf), axis=1)
+    # A steep kernel may pass all of that range within one cell of the mesh: then halve the cell.
     first = np.argmax(excess >= 0, axis=1)
     low, high = side.size[np.maximum(first - 1, 0)], side.size[first]
-    for _ in range(0 if reaching.any(axis=1).all() else HALVINGS):
+    for _ in range(0 if reaching.any(axis=1).all() else CELL_HALVINGS):
         middle = 0.5 * (low + high)
         reached = np.logaddexp(side.f.log_kernel(-middle), side.f.log_kernel(middle)) >= log_target
         low, high = np.where(reached, low, middle), np.where(reached, middle, high)
@@ -75,7 +79,7 @@ def _start(side: Side, log_target: Array) -> Chord:
     chord = Chord.blank(log_target)
     chord.right = np.stack([-size, size], axis=1)
     chord.displaced = chord.right.copy()
-    # the unit is D_g on this chord, where it has a size; both points of a symmetric pair weigh one
+    # the unit is D_g on this chord, if that is positive and finite; both points of a symmetric pair weigh one
     log_ends = [np.logaddexp(*d.log_kernel_everywhere(np.stack([-size, size]))) for d in (side.f, side.g)]
     log_value = log_ends[1] + log_target - log_ends[0]
     chord.log_unit = np.where(np.isfinite(log_value), log_value, 0.0)
@@ -92,10 +96,14 @@ def _parabola_slope(f: Array, g: Array, chord_slope: Array) -> Array:
     """Slope next to D_f = 1 of the parabola through left, right and displaced point; the chord's where there is none.
 
     Where one end is much nearer than the other, the slope is read a little beyond 1, towards the far end, so that the
-    next pair replaces that one.
+    next pair replaces the far end.
     """
     below, above = 1.0 - f[0], f[1] - 1.0
-    aim = np.where(above > UNEVEN * below, LEAN * below, np.where(below > UNEVEN * above, -LEAN * above, 0.0))
+    aim = np.where(
+        above > UNEVEN_RATIO * below,
+        LEAN_RATIO * below,
+        np.where(below > UNEVEN_RATIO * above, -LEAN_RATIO * above, 0.0),
+    )
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # coinciding points make no parabola
         bend = ((g[2] - g[1]) / (f[2] - f[1]) - chord_slope) / (f[2] - f[0])
         slope = chord_slope + bend * (below + aim + aim - above)
@@ -105,7 +113,9 @@ def _parabola_slope(f: Array, g: Array, chord_slope: Array) -> Array:
 def _power_law_slope(f: Array, g: Array, chord_slope: Array) -> Array:
     """Slope at D_f = 1 of the power law through the right end and the left one (the displaced one if left is zero)."""
     other = np.where(f[0] > 0, 0, 2)[None]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points at zero or coinciding make none
+    with np.errstate(
+        divide="ignore", invalid="ignore", over="ignore"
+    ):  # points at zero or coinciding make no power law
         log_f, log_g = (np.log(np.take_along_axis(np.abs(x), other, axis=0)[0]) for x in (f, g))
         power = (np.log(np.abs(g[1])) - log_g) / (np.log(f[1]) - log_f)
         slope = np.sign(g[1]) * power * np.exp(np.log(np.abs(g[1])) - power * np.log(f[1]))
@@ -117,7 +127,7 @@ def level_chord(side: Side) -> Chord:
 
     It is zero unless f is zero on both sides of ratio one, as the hockey-stick's is.
     """
-    chord = Chord.blank(np.array([LOG_NOTHING]))
+    chord = Chord.blank(np.array([LOG_OF_ZERO_TARGET]))
     level = np.isneginf(side.log_f)
     farthest = np.where(level, side.size, 0.0).max(axis=1)
     unlimited = level[:, -1] & (side.log_g[:, -1] == np.inf) & (farthest[::-1] > 0)
@@ -159,7 +169,7 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
     """
     answer = _start(side, log_target)
     active = np.arange(log_target.size)
-    for step in range(MOST_STEPS):
+    for step in range(MOST_CHORD_STEPS):
         chord = answer.take(active)
         pairs = np.stack([chord.left, chord.right, chord.displaced])
         f = pair_point(side.f, pairs, chord.log_target)
@@ -176,26 +186,26 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
         chord.share = np.where(chord.ray, 0.0, chord.share)
         value = g[0] + slope * (1.0 - f[0])
         chord_slope = slope
-        # The chord's own slope always makes progress; every other step a curve's converges faster.
+        # The chord's own slope always makes progress. In every other step the slope of a curve converges faster.
         on_chord = step % 2 == 0
         if not on_chord:
-            far = (f[1] > FAR) & (f[1] > FAR * f[0]) & (step % 4 == 3)
+            far = (f[1] > FAR_IN_TARGETS) & (f[1] > FAR_IN_TARGETS * f[0]) & (step % 4 == 3)
             slope = np.where(far, _power_law_slope(f, g, chord_slope), _parabola_slope(f, g, chord_slope))
             slope = np.minimum(slope, steepest)
         f_error = relative_error(f[1], chord.log_target)
         g_error = relative_error(np.abs(g[1]), chord.log_unit)
-        # Relative errors of the kernels act like relative errors of the two divergences. A slope that is less by as
-        # much keeps them from showing as a height below zero at points that are heavy in units of the target.
+        # Relative errors of the kernels act like relative errors of the two divergences. A slope that is smaller by
+        # that much keeps them from making a height negative at points that are heavy in units of the target.
         slope = slope - chord.relief * (f_error + g_error) * np.abs(slope)
         start = np.minimum(g[0] - slope * f[0], np.where(chord.ray, np.inf, g[1] - slope * f[1]))
-        levels = ALL_LEVELS if step >= FIRST_STEPS else FIRST_LEVELS
+        levels = ALL_LEVELS if step >= COARSE_STEPS else FIRST_LEVELS
         pair, lowest = supporting_pair(side, slope, start, chord, levels)
         found = ~np.isnan(pair[:, 0])
         pair = np.where(found[:, None], pair, chord.left)
         f_pair = pair_point(side.f, pair, chord.log_target)
         g_pair = pair_point(side.g, pair, chord.log_unit)
         noise = g_error * g_pair + f_error * np.abs(slope) * f_pair
-        # Whatever lies below the chord's line, also beyond its ends, improves it.
+        # A pair below the chord's line improves the chord, also beyond its ends.
         found &= side.sign * g_pair + noise < g[0] + chord_slope * (f_pair - f[0])
         bound = slope + lowest - g_error * np.abs(value) - f_error * np.abs(slope)
         with np.errstate(divide="ignore"):  # a value of zero has the logarithm -inf
@@ -205,11 +215,11 @@ def lower_chord(side: Side, log_target: Array) -> Chord:
         if levels == ALL_LEVELS:
             small = 4.0 * (g_error + f_error * np.abs(slope) / np.where(value == 0, 1.0, np.abs(value)))
             done = _is_near(side, chord, log_bound, slope, small)
-            # The chord is as good as rounding lets it be, but its line dips below a heavy pair: relieve the slope.
+            # The chord is as good as rounding allows, but its line passes below a heavy pair: reduce the slope more.
             stuck = ~found & ~done & on_chord
-            chord.relief = np.where(stuck, RELIEF * chord.relief, chord.relief)
-            done |= chord.relief > MOST_RELIEF
-        # The unit follows the answer, so that neither overflows nor drowns.
+            chord.relief = np.where(stuck, RELIEF_FACTOR * chord.relief, chord.relief)
+            done |= chord.relief > LARGEST_RELIEF
+        # The unit follows the answer, so that the answer neither overflows nor underflows.
         size = np.abs(value)
         size = np.where((size > 0) & (size < np.inf), size, 1.0)
         chord.log_unit = chord.log_unit + np.log(size)

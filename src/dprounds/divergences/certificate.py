@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dprounds.divergences.boundary import lower_chord, relative_error
 from dprounds.divergences.mesh import LOG_ERROR, Chord, Side, pair_log_weights, pair_point
-from dprounds.divergences.nodes import Nodes, has_written
+from dprounds.divergences.nodes import Nodes, has_user_function
 from dprounds.errors import ParameterError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -30,40 +30,43 @@ Mask = NDArray[np.bool_]
 
 # Relative error of a width, for each unit of its logarithm: six operations.
 WIDTH_ERROR = 8 * UNIT_ROUNDOFF
-# Relative error of the part of a cell at which two chords meet, doubled.
-NUDGE = 16 * UNIT_ROUNDOFF
-# Relative error of a quotient (H - r)/|s| and of a height that follows from two, doubled.
+# Twice the relative error of the part of a cell at which two chords meet.
+MEETING_POINT_ERROR = 16 * UNIT_ROUNDOFF
+# Twice the relative error of a quotient (H - r)/|s|, and of a height that follows from two of them.
 QUOTIENT_ERROR = 16 * UNIT_ROUNDOFF
-# Absolute error of the logarithm of a ratio of second derivatives, relative to its terms; and a margin for constants.
+# Absolute error of the logarithm of a ratio of second derivatives, relative to its terms; and a margin for the rounding
+# of the constants.
 BEND_ERROR, BEND_MARGIN = 16 * UNIT_ROUNDOFF, 16 * UNIT_ROUNDOFF
 
-# Larger exponents are scaled to this one. A height above zero is only larger in truth; one below zero counts as -inf.
-LARGEST_EXPONENT = 600.0
-# No apex is nearer to s = 0: it stands for one at zero itself.
-NEAREST = 1e-300
+# Larger exponents are scaled down to this one. A positive height is then larger in truth; a negative one counts as
+# -inf.
+LARGEST_HEIGHT_EXPONENT = 600.0
+# No apex is put nearer to s = 0 than this. It stands for an apex at zero itself.
+NEAREST_APEX = 1e-300
 
-# Instead of an infinite log ratio, where only the side counts.
-LARGEST_LOG = 1e300
+# Takes the place of an infinite log ratio where only its sign counts.
+STAND_IN_LOG_RATIO = 1e300
 
-# Log of how much wider a neighbour may be that is left as it is when a cell is divided.
-WIDER = float(np.log(2.0))
-# A cell is divided into four. Forty rounds end at neighbouring doubles.
-PARTS = np.array([0.25, 0.5, 0.75])
-MOST_ROUNDS = 40
+# When a cell is divided, a neighbour that is wider by more than this factor (its logarithm) is divided too.
+LOG_WIDTH_RATIO = float(np.log(2.0))
+# A cell is divided into four at these parts of it. After forty divisions its ends are neighbouring doubles.
+DIVISION_POINTS = np.array([0.25, 0.5, 0.75])
+MOST_DIVISIONS = 40
 MOST_NODES = 20_000
-# Newton's method on an envelope of points takes a few steps. If it took more, nothing would be proven.
-MOST_STEPS = 100
+# Newton's method on an envelope of points takes a few steps. If it took more than this, nothing would be proven.
+MOST_ENVELOPE_STEPS = 100
 
-# How close a proof is sought to what a pair attains, relatively, where rounding allows.
-WANTED = 1e-13
-# Slopes that are tried, less by these parts of themselves: they prove more where G/F is nearly constant in a tail.
-TILTS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1e-2, 0.1)
-# A pair of nodes that is lower than the search found, by this much, shows that it missed a corner.
-MISSED = 1e-9
-# One search finds at least one corner that the last one missed.
+# Relative distance between the proven bound and what a pair attains that is asked for, where rounding allows.
+WANTED_GAP = 1e-13
+# The slope is reduced by these parts of itself, one after the other. A smaller slope proves more where G/F is nearly
+# constant in a tail.
+SLOPE_REDUCTIONS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1e-2, 0.1)
+# Relative. A pair of nodes that is lower by more than this shows that the search missed a corner.
+MISSED_CORNER_DEPTH = 1e-9
+# Each search finds at least one corner that the last one missed.
 MOST_SEARCHES = 8
-# Divisions of the cells that end an interval on which f is straight: to a relative 1e-9 or so.
-LEVEL_ROUNDS = 15
+# Divisions of the cells in which an interval ends on which f is straight: to a relative 1e-9 or so.
+LEVEL_DIVISIONS = 15
 
 
 def proven_chord(side: Side, log_target: Array) -> Chord:
@@ -89,7 +92,7 @@ def proven_chord(side: Side, log_target: Array) -> Chord:
 
 
 def _prove_all(side: Side, chord: Chord) -> Array:
-    """Put the proven bounds into the chords; pairs of log ratios that lie below their lines, else NaN."""
+    """Put the proven bounds into the chords; return pairs of log ratios below their lines, NaN where there is none."""
     nodes = Nodes.of(side)
     missed = np.full((chord.share.size, 2), np.nan)
     size = np.exp(chord.log_value - chord.log_slope_unit)
@@ -98,15 +101,15 @@ def _prove_all(side: Side, chord: Chord) -> Array:
     # until there is a proof: at least zero, at most infinity
     chord.log_bound[:] = -side.sign * np.inf
     for i in np.flatnonzero(size > 0.0):
-        # both boundaries rise, so no other sign proves more
+        # both boundaries rise, so a slope of the other sign proves no more
         slope = side.sign * max(side.sign * float(chord.slope[i]), 0.0)
         value = side.sign * float(size[i])
         rounding = float(g_error[i] * size[i] + f_error[i] * abs(slope))
-        wanted = max(4.0 * rounding * float(chord.relief[i]), WANTED * abs(value))
+        wanted = max(4.0 * rounding * float(chord.relief[i]), WANTED_GAP * abs(value))
         contacts = np.concatenate([chord.left[i], chord.right[i]])
         seeded = nodes.around(side, contacts)
         best = -np.inf
-        for tilt in TILTS:
+        for tilt in SLOPE_REDUCTIONS:
             tilted = slope - tilt * abs(slope)
             proof = prove(
                 side,
@@ -121,7 +124,7 @@ def _prove_all(side: Side, chord: Chord) -> Array:
                 one = chord.take(np.array([i]))
                 pair = np.array([proof.pair])
                 f, g = pair_point(side.f, pair, one.log_target), pair_point(side.g, pair, one.log_slope_unit)
-                if side.sign * float(g[0]) + slope * (1.0 - float(f[0])) < value - MISSED * abs(value):
+                if side.sign * float(g[0]) + slope * (1.0 - float(f[0])) < value - MISSED_CORNER_DEPTH * abs(value):
                     missed[i] = proof.pair
                     break
             if value - best <= 4.0 * max(wanted, tilt * abs(slope)):
@@ -132,24 +135,24 @@ def _prove_all(side: Side, chord: Chord) -> Array:
 
 
 def level_bound(side: Side) -> float:
-    """Log of what D_g is at most where D_f = 0.
+    """Log of an upper bound of D_g where D_f = 0.
 
     The ratios then lie in an interval around one on which f is straight. So the chords F/s from ratio one have the same
-    slope on both of its sides, and of all pairs on the interval the widest has the largest D_g. The slopes do not fall
-    as the ratio grows: an interval that reaches past a ratio on the left ends on the right before they are surely
-    larger than there.
+    slope on both sides of it, and of all pairs on the interval the widest has the largest D_g. The slopes do not fall
+    as the ratio grows. So if an interval reaches past a ratio on the left, it ends on the right before the slopes are
+    surely larger than at that ratio.
     """
     nodes = Nodes.of(side)
-    for _ in range(LEVEL_ROUNDS):
+    for _ in range(LEVEL_DIVISIONS):
         size = np.tanh(0.5 * np.abs(nodes.u))
         with np.errstate(divide="ignore", invalid="ignore"):  # ratio one itself is on neither side
             low, high = (np.exp(nodes.log_f) + x * np.exp(nodes.f_log_error) for x in (-1.0, 1.0))
             g = np.logaddexp(nodes.log_g, nodes.g_log_error)
         left, right = np.flatnonzero(nodes.u < 0.0)[::-1], np.flatnonzero(nodes.u > 0.0)
-        # past no node on the left, past the first, and so on; the last reaches to ratio zero
+        # intervals that reach past no node on the left, past the first one, and so on; the last reaches to ratio zero
         steepest = np.append((high[right] / size[right]).min(), -low[left] / size[left])
         steepest = np.minimum.accumulate(steepest)[:-1]
-        # and no interval reaches past a node at which they are surely less than at a node before it
+        # no interval reaches past a node at which the slopes are surely smaller than at a node before it
         bent = -low[left] / size[left] < np.maximum.accumulate(-high[left] / size[left])
         left = left[: int(np.argmax(bent)) + 1] if bent.any() else left
         steepest = steepest[: left.size]
@@ -163,7 +166,7 @@ def level_bound(side: Side) -> float:
             [[nodes.u[left[worst]], nodes.u[left[worst] + 1]], [nodes.u[ends[worst] - 1], nodes.u[ends[worst]]]]
         )
         cells = cells[np.isfinite(cells).all(axis=1)]
-        more = nodes.and_at(side, (cells[:, :1] + (cells[:, 1:] - cells[:, :1]) * PARTS).ravel())
+        more = nodes.and_at(side, (cells[:, :1] + (cells[:, 1:] - cells[:, :1]) * DIVISION_POINTS).ravel())
         if more.u.size == nodes.u.size:
             break
         nodes = more
@@ -172,15 +175,15 @@ def level_bound(side: Side) -> float:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proven of ±D_g - slope D_f, in the units of the values asked for."""
+    """What was proven about ±D_g - slope D_f, in the units of `prove`."""
 
-    lowest: float  # no pair of distributions has less
-    found: float  # the least of a pair of nodes, errors subtracted
+    lowest: float  # no pair of distributions has a smaller value
+    found: float  # the least value of a pair of nodes, less its errors
     pair: tuple[float, float]  # that pair's log ratios
 
 
 def prove(side: Side, nodes: Nodes, slope: float, log_target: float, log_unit: float, wanted: float) -> Proof:
-    """A proven lower bound of ±D_g - slope D_f, within `wanted` of the least at nodes if MOST_NODES of them will do.
+    """A proven lower bound of ±D_g - slope D_f, within `wanted` of the least at nodes if MOST_NODES suffice.
 
     D_f is measured in units of exp(log_target), D_g in units of exp(log_unit). The slope has the sign of the side.
 
@@ -190,7 +193,7 @@ def prove(side: Side, nodes: Nodes, slope: float, log_target: float, log_unit: f
     between the outermost nodes; provided that the generators are convex and their kernels within their errors.
     """
     best = -np.inf
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_DIVISIONS):
         heights = _Heights.of(side, nodes, slope, log_target, log_unit)
         found, pair = heights.envelope(0.0, with_apexes=False)
         lowest, _ = heights.envelope(found, with_apexes=True)
@@ -198,7 +201,7 @@ def prove(side: Side, nodes: Nodes, slope: float, log_target: float, log_unit: f
         if not np.isfinite(found) or 2.0 * (found - best) <= wanted or nodes.u.size > MOST_NODES:
             break
         divided = heights.cells_below(found - 0.25 * wanted)
-        more = nodes.and_at(side, (divided[:, :1] + (divided[:, 1:] - divided[:, :1]) * PARTS).ravel())
+        more = nodes.and_at(side, (divided[:, :1] + (divided[:, 1:] - divided[:, :1]) * DIVISION_POINTS).ravel())
         if more.u.size == nodes.u.size:
             break
         nodes = more
@@ -217,7 +220,7 @@ class _Cells:
 
     @classmethod
     def of(cls, u: Array, log_width: Array) -> _Cells:
-        """The cells of ascending nodes; the outermost have no neighbour outside, and the own nodes instead."""
+        """The cells of ascending nodes; the outermost have no outer neighbour, and use their own nodes in its place."""
         is_right = u[:-1] >= 0.0
         outward = np.where(is_right, 1, -1)[:, None]
         inner = np.arange(u.size - 1) + np.where(is_right, 0, 1)
@@ -233,8 +236,8 @@ class _Cells:
             part_error=error[cell] + error[neighbour],
         )
 
-    def beside(self, flag: Mask) -> tuple[Mask, Mask]:
-        """Of a flag of the cells: that of the inner and of the outer neighbour, False where there is none."""
+    def of_neighbours(self, flag: Mask) -> tuple[Mask, Mask]:
+        """The flag of each cell's inner and of its outer neighbour, False where there is none."""
         before, after = np.append(False, flag[:-1]), np.append(flag[1:], False)
         return np.where(self.is_right, before, after), np.where(self.is_right, after, before)
 
@@ -246,13 +249,13 @@ class _Tent:
     at: Array  # outward
     height: Array
     depth: Array  # how far that is below the chord
-    noise: Array  # what errors alone make of the depth
+    noise: Array  # the part of the depth that errors alone may cause
     concave: Mask  # cells at an end of which the function bends the wrong way by more than its errors
 
     @classmethod
     def over(cls, cells: _Cells, value: Array, error: Array, has_inner: Mask, has_outer: Mask) -> _Tent:
         """The tent of a function with these values and errors at the nodes of the windows."""
-        with np.errstate(over="ignore", invalid="ignore"):  # where a chord is inf - inf it says nothing
+        with np.errstate(over="ignore", invalid="ignore"):  # a chord of inf - inf proves nothing
             low = value[:, 1] - error[:, 1]
             high = np.where(np.isposinf(value[:, 2]), np.inf, value[:, 2] - error[:, 2])
             part = np.exp(cells.log_part)
@@ -262,12 +265,12 @@ class _Tent:
             outer_error = (error[:, 3] + error[:, 2]) * part[:, 1] + cells.part_error[:, 1] * np.abs(outer)
             has_inner = has_inner & np.isfinite(inner) & np.isfinite(inner_error)
             has_outer = has_outer & np.isfinite(outer) & np.isfinite(outer_error)
-            # by how much the extended chords miss the other end
+            # how far the extended chords are from the other end
             inner_bend = np.where(has_inner, np.maximum(high - low - inner + inner_error, 0.0), np.inf)
             outer_bend = np.where(has_outer, np.maximum(outer + outer_error - high + low, 0.0), np.inf)
             # Where they meet. The height is read off the inner one, a sum of positive terms; further outward, so that
             # no rounding puts the outer one below it. Next to an infinite value the inner one reaches across.
-            rest = np.where(has_inner, _part(inner_bend, outer_bend) * (1.0 - NUDGE), 1.0)
+            rest = np.where(has_inner, _part(inner_bend, outer_bend) * (1.0 - MEETING_POINT_ERROR), 1.0)
             rest = np.where(np.isposinf(high), 0.0, rest)
             at = 1.0 - rest
             height = np.where(has_inner, low + at * (inner - inner_error), high - (outer + outer_error))
@@ -291,12 +294,12 @@ def _part(x: Array, y: Array) -> Array:
 
 def _between(at: Array, ends: Array) -> Array:
     """The straight line through the two `ends` of each cell."""
-    with np.errstate(invalid="ignore"):  # zero times infinity is none of an infinite end
+    with np.errstate(invalid="ignore"):  # zero times infinity: an infinite end with weight zero
         return np.where(at < 1.0, (1.0 - at) * ends[:, 0], 0.0) + np.where(at > 0.0, at * ends[:, 1], 0.0)
 
 
 def _in_units(log_value: Array, log_error: Array, shift: float) -> tuple[Array, Array]:
-    """Logarithms of values and errors in other units; the exponentials of large ones are wrong by a little more."""
+    """Logarithms of values and errors in other units; the exponentials of large ones have a slightly larger error."""
     exponent = log_value + shift
     with np.errstate(divide="ignore", invalid="ignore"):  # zero and infinite values have no error
         rounding = np.where(np.isfinite(exponent), exponent + np.log(LOG_ERROR * np.abs(exponent)), -np.inf)
@@ -326,16 +329,16 @@ class _Heights:
         # Where B is infinite no cell reaches the end.
         keep = slice(int(np.isposinf(b[0])), b.size - int(np.isposinf(b[-1])))
         u, a, a_error, b, b_error = (x[keep].copy() for x in (nodes.u, a, a_error, b, b_error))
-        log_width = nodes.log_width(is_written=has_written(side))[keep.start : keep.stop - 1]
+        log_width = nodes.log_width(by_user=has_user_function(side))[keep.start : keep.stop - 1]
         cells = _Cells.of(u, log_width)
         # Where only A is infinite, it is at least what it is at the last node: no tent, and no chord for a neighbour.
         flat = np.zeros(u.size - 1, dtype=np.bool_)
         for end, inner in ((0, 1), (-1, -2)):
             if np.isposinf(a[end]):
                 a[end], a_error[end], flat[end] = a[inner], a_error[inner], True
-        has_inner, has_outer = cells.beside(~flat)
+        has_inner, has_outer = cells.of_neighbours(~flat)
         # Each node has a scale of its own, and each cell that of its inner node, which the others may exceed.
-        node_shift = np.maximum(np.maximum(a, b) - LARGEST_EXPONENT, 0.0)
+        node_shift = np.maximum(np.maximum(a, b) - LARGEST_HEIGHT_EXPONENT, 0.0)
         node = np.exp(a - node_shift) - np.exp(a_error - node_shift)
         node -= np.exp(b - node_shift) + np.exp(b_error - node_shift)
         shift = node_shift[cells.window[:, 1]]
@@ -350,8 +353,8 @@ class _Heights:
             _refuse_concave(concave & ~flat, nodes.ratio[keep])
         else:
             bend, kink = _bend(side, u, slope, log_unit - log_target)
-            convex_inner, convex_outer = cells.beside(bend > 0)
-            with np.errstate(invalid="ignore"):  # inf - inf beyond a cell that says nothing
+            convex_inner, convex_outer = cells.of_neighbours(bend > 0)
+            with np.errstate(invalid="ignore"):  # inf - inf beyond a cell that proves nothing
                 own = _Tent.over(
                     cells,
                     a_at - b_at,
@@ -363,7 +366,7 @@ class _Heights:
             at, apex = np.where(better, own.at, at), np.where(better, own.height, apex)
             depth, noise = np.where(better, own.depth, depth), np.where(better, own.noise, noise)
             flat |= bend < 0
-        # A straight line from node to node needs no apex: the outer node stands for it.
+        # A straight line from node to node needs no apex: the outer node takes its place.
         at, depth = np.where(flat, 1.0, at), np.where(flat, 0.0, depth)
         apex = np.where(flat, node[cells.window[:, 2]], apex)
         shift = np.where(flat, node_shift[cells.window[:, 2]], shift)
@@ -374,7 +377,7 @@ class _Heights:
             u=u,
             node_s=np.tanh(0.5 * u),
             node_height=np.where((node_shift > 0.0) & ~(node >= 0.0), -np.inf, node),
-            apex_s=sign * np.clip(distance, NEAREST, 1.0),
+            apex_s=sign * np.clip(distance, NEAREST_APEX, 1.0),
             apex_height=np.where((shift > 0.0) & ~(apex >= 0.0), -np.inf, apex),
             log_width=log_width,
             is_divisible=np.isfinite(u[:-1]) & np.isfinite(u[1:]) & (depth > 2.0 * noise),
@@ -383,8 +386,8 @@ class _Heights:
     def envelope(self, r: float, *, with_apexes: bool) -> tuple[float, tuple[float, float]]:
         """The lower convex envelope at s = 0, at most r, and the log ratios (of nodes) of the pair that has it.
 
-        Newton's method as in `supporting_pair`, with quotients that are less by their rounding errors, until they show
-        that r is low enough.
+        Newton's method as in `supporting_pair`, with quotients reduced by their rounding errors, until they show that r
+        is low enough.
         """
         apart = self.node_s != 0.0
         s, height, u = self.node_s[apart], self.node_height[apart], self.u[apart]
@@ -396,7 +399,7 @@ class _Heights:
         if np.isneginf(height).any():
             return -np.inf, (0.0, 0.0)
         pair = (0.0, 0.0)
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_ENVELOPE_STEPS):
             with np.errstate(over="ignore"):  # next to s = 0 a quotient may become inf, which is not least
                 quotients = [(h - r) / x for x, h in sides]
             quotients = [q - QUOTIENT_ERROR * np.abs(q) for q in quotients]
@@ -417,12 +420,15 @@ class _Heights:
         is_right = self.node_s[apart] > 0.0
         incline = 0.5 * (float(quotient[is_right].min()) - float(quotient[~is_right].min()))
         low = self.is_divisible & (self.apex_height < r + incline * self.apex_s)
-        # A chord is not extended over a cell that is much wider than its own: errors would grow by as much.
+        # A chord is not extended over a cell that is much wider than its own: errors would grow by the same factor.
         wide = np.diff(self.log_width)
         low |= (
             np.isfinite(self.u[:-1])
             & np.isfinite(self.u[1:])
-            & (np.append(False, low[:-1] & (wide > WIDER)) | np.append(low[1:] & (wide < -WIDER), False))
+            & (
+                np.append(False, low[:-1] & (wide > LOG_WIDTH_RATIO))
+                | np.append(low[1:] & (wide < -LOG_WIDTH_RATIO), False)
+            )
         )
         return np.stack([self.u[:-1][low], self.u[1:][low]], axis=1)
 
@@ -453,14 +459,14 @@ def _bend(side: Side, u: Array, slope: float, log_unit: float) -> tuple[Array, M
         total = abs(g[0]) + abs(f[0]) + abs(log_slope) + abs(log_unit)
         return value, BEND_MARGIN + BEND_ERROR * (total + np.abs(b * x) + np.abs(c) * np.logaddexp(0.0, x))
 
-    value, error = excess(np.clip(u, -LARGEST_LOG, LARGEST_LOG))
+    value, error = excess(np.clip(u, -STAND_IN_LOG_RATIO, STAND_IN_LOG_RATIO))
     low = np.minimum((value - error)[:-1], (value - error)[1:])
     high = np.maximum((value + error)[:-1], (value + error)[1:])
     share = -b / c if c != 0.0 else 0.0
     if 0.0 < share < 1.0:
         turn = np.array([np.log(share) - np.log1p(-share)])
         value, error = excess(turn)
-        # the cell that has the turn, and those next to it, between which rounding may not decide
+        # the cell that has the turn, and those next to it, since rounding may put the turn in either
         around = np.clip(np.searchsorted(u, turn) + np.arange(-2, 1), 0, u.size - 2)
         low[around] = np.minimum(low[around], value - error)
         high[around] = np.maximum(high[around], value + error)
@@ -469,7 +475,7 @@ def _bend(side: Side, u: Array, slope: float, log_unit: float) -> tuple[Array, M
 
 
 def _refuse_concave(concave: Mask, ratio: Array) -> None:
-    """Raise if a user's function bends the wrong way somewhere."""
+    """Raise if a user's function is concave somewhere."""
     if concave.any():
         k = int(np.argmax(concave))
         raise ParameterError(

@@ -49,11 +49,12 @@ __all__ = [
 Array = NDArray[np.float64]
 
 PROBABILITY = Interval.parse("[0, 1]")
-# Beyond this order a likelihood ratio next to one already overflows its power, and no pair can be told from its edge.
+# At a larger order the power of a likelihood ratio next to one already overflows, and a pair cannot be distinguished
+# from the edge of the range.
 FINITE_ORDER = Interval.parse("(1, 1e6]", "At order one both are the Kullback-Leibler divergence: use kl.")
 
-# Masses that a program normalised sum to one within about 1e-16 a term; this admits sums of ten million terms and
-# still refuses counts, percentages and truncated tables.
+# Masses that a program normalised sum to one within about 1e-16 per term. This tolerance admits sums of ten million
+# terms and still refuses counts, percentages and truncated tables.
 SUM_TOLERANCE = 1e-9
 
 
@@ -143,7 +144,7 @@ class Divergence:
     at_zero: float
     slope_at_infinity: float
     log_kinks: tuple[float, ...] = ()
-    # Far beyond any log ratio of doubles, so that growth at infinity can be told apart; still exact in the kernels.
+    # Far beyond any log ratio of doubles, so that kinds of growth at infinity can be distinguished; kernels stay exact.
     largest_log_ratio: float = 1e8
     log_bend: tuple[float, float, float] | None = None
     scale: Scale = field(default_factory=PlainScale)

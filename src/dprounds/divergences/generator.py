@@ -23,38 +23,42 @@ Function = Callable[[Array], ArrayLike]
 POSITIVE = Interval.parse("(0, inf)")
 EXTENDED_REAL = Interval.parse("(-inf, inf]")
 
-# Ratios from 2e-9 to 5e8, four per factor of e: where the function is looked at before it is trusted.
+# Ratios from 2e-9 to 5e8, four per factor of e. The function is checked there before it is used.
 SAMPLE_LOGS = np.linspace(-20.0, 20.0, 161)
-SAMPLE = np.exp(SAMPLE_LOGS)
+SAMPLE_RATIOS = np.exp(SAMPLE_LOGS)
 # A function written with logarithms cancels a few digits at large ratios; seven digits still show a wrong bend.
 SAMPLE_ERROR = 1e-9
-# exp(700) is the last round number before doubles end.
+# Doubles end at exp(709.8).
 LARGEST_LOG_RATIO = 700.0
 
-# What is assumed of the function's rounding: a value at ratio t is within ROUNDING (|f(t)| + M (1 + t)(1 + |log t|)) of
-# the exact one, M being the largest |f| at ratios between 1/e and e (or the next power of e at which f is not zero). A
-# formula of a dozen operations that cancels terms of the size of t log t, as the Jensen-Shannon divergence does, stays
-# below half of that.
-ROUNDING = 32 * UNIT_ROUNDOFF
+# The function's rounding is assumed, not checked. A value at ratio t is within
+#     FUNCTION_ROUNDING (|f(t)| + M (1 + t)(1 + |log t|))
+# of the exact one. M is the largest |f| at ratios between 1/e and e (or the next power of e at which f is not zero). A
+# formula of a dozen operations that cancels terms of the size of t log t, as the Jensen-Shannon
+# divergence does, stays below half of that.
+FUNCTION_ROUNDING = 32 * UNIT_ROUNDOFF
 
 # Next to ratio one a function as written loses its digits (f is about x², its rounding error 1e-16). So there it is
-# continued by the polynomial through six nodes a side, at the widest radius at which that agrees with the function at
-# all of CHECKS. At the widest radius a smooth function has an error near 1e-10; a corner close to one asks for less.
-NODES = np.arange(1.0, 7.0)
-RADII = (1e-2, 1e-3, 1e-4)
-CHECKS = np.concatenate([[1.5], 2.0 ** -np.arange(0.5, 20.0, 0.5)])
+# continued by the polynomial through six nodes per side, at the widest radius at which the polynomial agrees with the
+# function at all CHECK_RADII (multiples of the radius). At the widest radius a smooth function has an error near 1e-10.
+# A corner close to one needs a smaller radius.
+EXPANSION_NODES = np.arange(1.0, 7.0)
+EXPANSION_RADII = (1e-2, 1e-3, 1e-4)
+CHECK_RADII = np.concatenate([[1.5], 2.0 ** -np.arange(0.5, 20.0, 0.5)])
 EXPANSION_ERROR = 1e-9
-# Lagrange's weights for the value at x = 0, of a function of x and of a function of x².
-LIMIT = np.array([np.prod([j / (j - k) for j in NODES if j != k]) for k in NODES])
-EVEN_LIMIT = np.array([np.prod([j * j / (j * j - k * k) for j in NODES if j != k]) for k in NODES])
-# Distances from ratio one at which a slope there is held to the function, where no polynomial agrees with it.
-DISTANCES = 2.0 ** -np.arange(2.0, 50.0)
+# Lagrange's weights for the value at x = 0 of a function of x, and of a function of x².
+LIMIT_WEIGHTS = np.array([np.prod([j / (j - k) for j in EXPANSION_NODES if j != k]) for k in EXPANSION_NODES])
+EVEN_LIMIT_WEIGHTS = np.array(
+    [np.prod([j * j / (j * j - k * k) for j in EXPANSION_NODES if j != k]) for k in EXPANSION_NODES]
+)
+# Distances from ratio one at which a slope there is compared with the function, where no polynomial agrees with it.
+SLOPE_DISTANCES = 2.0 ** -np.arange(2.0, 50.0)
 
-# A limit that a function approaches is read off it to about this accuracy.
+# Relative accuracy of a limit that is read off the function.
 LIMIT_ERROR = 1e-6
 
-# What a user's function may raise on an array that it was not written for.
-RAISED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+# The exceptions that a user's function may raise on an array that it was not written for.
+FUNCTION_EXCEPTIONS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 def f_divergence(
@@ -70,7 +74,8 @@ def f_divergence(
     Parameters
     ----------
     function
-        Takes an array of ratios in (0, inf), returns f of each. Convex, finite, zero at one.
+        Takes an array of ratios in (0, inf), returns f of each. Convex, finite, zero at one. Write ``(t - 1)**2``, not
+        ``t**2 - 2*t + 1``, which cancels next to ratio one.
     at_zero
         :math:`f(0)`, in (-inf, inf]; read off `function` unless given. What contradicts the function is refused.
     slope_at_infinity
@@ -99,7 +104,7 @@ def f_divergence(
     if not callable(function):
         raise ParameterError(f"function must be a callable of the likelihood ratio, got {show(function)}.")
     title = name if name is not None else getattr(function, "__name__", show(function))
-    sample = _evaluate(function, SAMPLE)
+    sample = _evaluate(function, SAMPLE_RATIOS)
     _check_convex(sample)
     at_one = float(_evaluate(function, np.array([1.0]))[0])
     sizes = [float(np.abs(sample[np.abs(SAMPLE_LOGS) <= spread]).max()) for spread in range(1, 21)]
@@ -108,16 +113,16 @@ def f_divergence(
         raise ParameterError(f"function must be zero at ratio 1, got {at_one:.17g}. Subtract that constant.")
     near_one = _expansion(function, size)
     slope_at_one = _slope_at_one(function, size) if near_one is None else near_one.slope
-    rest = np.abs(sample - slope_at_one * (SAMPLE - 1.0))
-    if not (rest > SAMPLE_ERROR * (np.abs(sample) + np.abs(slope_at_one) * np.abs(SAMPLE - 1.0))).any():
+    rest = np.abs(sample - slope_at_one * (SAMPLE_RATIOS - 1.0))
+    if not (rest > SAMPLE_ERROR * (np.abs(sample) + np.abs(slope_at_one) * np.abs(SAMPLE_RATIOS - 1.0))).any():
         raise ParameterError("function must bend somewhere, got a multiple of t - 1, whose divergence is zero.")
-    reach = _reach(function)
+    reach = _largest_log_ratio(function)
     zero, zero_error = _value_at_zero(function, at_zero)
     slope, slope_error = _slope_at_infinity(function, reach, slope_at_infinity)
     return Divergence(
         name=title,
         log_kernel=GeneratorKernel(function, slope_at_one, size, near_one, (zero_error, slope_error)),
-        # both are non-negative for a convex f; rounding may say otherwise
+        # both are non-negative for a convex f, up to rounding
         at_zero=max(zero + slope_at_one, 0.0),
         slope_at_infinity=max(slope - slope_at_one, 0.0),
         log_kinks=tuple(float(u) for u in np.log(real_array("kinks", list(kinks), POSITIVE))) if len(kinks) else (),
@@ -170,7 +175,7 @@ class GeneratorKernel:
         error = rounding_error(bend + self.slope * (ratio - 1.0), ratio, self.size)
         # the subtraction of the slope rounds as well, and a negative value counts as zero
         error += 4 * UNIT_ROUNDOFF * np.abs(self.slope * (ratio - 1.0)) + np.maximum(-bend, 0.0)
-        # and so do the logarithms, by half a unit for each unit of theirs
+        # the logarithms round too, by half a unit for each unit of theirs
         error += 4 * UNIT_ROUNDOFF * np.abs(bend) * (2.0 + np.log1p(ratio))
         if not np.isfinite(bend).all():
             worst = ratio[~np.isfinite(bend)][0]
@@ -179,15 +184,15 @@ class GeneratorKernel:
             return np.log(np.maximum(bend, 0.0)) - np.log1p(ratio), np.log(error) - np.log1p(ratio)
 
     def _bend(self, ratio: Array) -> Array:
-        """f - slope (t - 1), which is not negative but for rounding."""
+        """f - slope (t - 1), which is not negative up to rounding."""
         return _call(self.function, ratio) - self.slope * (ratio - 1.0)
 
 
 def rounding_error(value: Array, ratio: Array, size: float) -> Array:
-    """What a value of the function is assumed to be wrong by at most; see ROUNDING."""
+    """The largest error that a value of the function is assumed to have; see FUNCTION_ROUNDING."""
     with np.errstate(divide="ignore", invalid="ignore"):  # at ratio zero the logarithm has no part
         spread = np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)
-    return np.asarray(ROUNDING * np.abs(value) + (ROUNDING * size) * (1.0 + ratio) * (1.0 + spread))
+    return np.asarray(FUNCTION_ROUNDING * np.abs(value) + (FUNCTION_ROUNDING * size) * (1.0 + ratio) * (1.0 + spread))
 
 
 def _call(function: Function, ratio: Array) -> Array:
@@ -195,7 +200,7 @@ def _call(function: Function, ratio: Array) -> Array:
     try:
         with np.errstate(all="ignore"):  # judged by the result
             returned = np.asarray(function(ratio))
-    except RAISED as error:
+    except FUNCTION_EXCEPTIONS as error:
         raise ParameterError(
             f"function must take an array of ratios, got {type(error).__name__}: {show(str(error))}. "
             "Use NumPy functions."
@@ -223,7 +228,7 @@ def _evaluate(function: Function, ratio: Array) -> Array:
 
 def _check_convex(sample: Array) -> None:
     """Raise unless the slopes between neighbours of the sample do not fall by more than rounding."""
-    width = np.diff(SAMPLE)
+    width = np.diff(SAMPLE_RATIOS)
     slope = np.diff(sample) / width
     error = SAMPLE_ERROR * (np.abs(sample[1:]) + np.abs(sample[:-1])) / width
     fall = slope[:-1] - slope[1:] - error[:-1] - error[1:]
@@ -231,24 +236,24 @@ def _check_convex(sample: Array) -> None:
         k = int(np.argmax(fall > 0)) + 1
         raise ParameterError(
             f"function must be convex in the ratio, got slopes that fall from {slope[k - 1]:.6g} to {slope[k]:.6g} "
-            f"at ratio {SAMPLE[k]:.6g}."
+            f"at ratio {SAMPLE_RATIOS[k]:.6g}."
         )
 
 
 def _expansion(function: Function, size: float) -> _Expansion | None:
     """The expansion at the widest radius at which it agrees with the function; None where there is none."""
-    for radius in RADII:
-        x = radius * NODES
+    for radius in EXPANSION_RADII:
+        x = radius * EXPANSION_NODES
         left, right = _evaluate(function, 1.0 - x) / x, _evaluate(function, 1.0 + x) / x
-        slopes = -float(LIMIT @ left), float(LIMIT @ right)
+        slopes = -float(LIMIT_WEIGHTS @ left), float(LIMIT_WEIGHTS @ right)
         scale = float(np.abs(np.concatenate([left, right])).max())
         power = 1 if abs(slopes[1] - slopes[0]) > 1e-7 * scale else 2
         # without a corner the symmetric quotient is even in x, and its extrapolation in x² twice as exact
-        slope = 0.5 * (slopes[0] + slopes[1]) if power == 1 else float(EVEN_LIMIT @ (right - left)) / 2.0
+        slope = 0.5 * (slopes[0] + slopes[1]) if power == 1 else float(EVEN_LIMIT_WEIGHTS @ (right - left)) / 2.0
         sides = [(quotient - sign * slope) / x ** (power - 1) for sign, quotient in ((-1.0, left), (1.0, right))]
-        poly = [tuple(float(c) for c in np.linalg.solve(np.vander(NODES), side)) for side in sides]
+        poly = [tuple(float(c) for c in np.linalg.solve(np.vander(EXPANSION_NODES), side)) for side in sides]
         expansion = _Expansion(radius, slope, power, poly[0], poly[1])
-        ratio = 1.0 + radius * np.concatenate([-CHECKS, CHECKS])
+        ratio = 1.0 + radius * np.concatenate([-CHECK_RADII, CHECK_RADII])
         written = _evaluate(function, ratio)
         direct = written - slope * (ratio - 1.0)
         error = rounding_error(written, ratio, size) + EXPANSION_ERROR * np.abs(direct)
@@ -264,9 +269,9 @@ def _slope_at_one(function: Function, size: float) -> float:
     """
     sides = []
     for sign in (-1.0, 1.0):
-        ratio = 1.0 + sign * DISTANCES
+        ratio = 1.0 + sign * SLOPE_DISTANCES
         value = _evaluate(function, ratio)
-        sides.append((value + rounding_error(value, ratio, size)) / DISTANCES)
+        sides.append((value + rounding_error(value, ratio, size)) / SLOPE_DISTANCES)
     least, greatest = -float(sides[0].min()), float(sides[1].min())
     if not least <= greatest:
         raise ParameterError(
@@ -275,7 +280,7 @@ def _slope_at_one(function: Function, size: float) -> float:
     return 0.0 if least <= 0.0 <= greatest else 0.5 * (least + greatest)
 
 
-def _reach(function: Function) -> float:
+def _largest_log_ratio(function: Function) -> float:
     """The largest log ratio, 700 or a fraction of it, at which the function does not overflow."""
     reach = LARGEST_LOG_RATIO
     for _ in range(4):
@@ -290,7 +295,7 @@ def _value_at_zero(function: Function, given: float | None) -> tuple[float, floa
     near = [float(v) for v in _call(function, np.array([1e-300, 1e-200, 1e-100]))]
     try:
         value = float(_call(function, np.array([0.0]))[0])
-    except ParameterError:  # it need not be defined there
+    except ParameterError:  # the function need not be defined at zero
         value = np.nan
     error = 0.0
     if not value >= near[0] - LIMIT_ERROR * max(1.0, abs(near[0])):

@@ -23,10 +23,10 @@ __all__ = ["BoundaryPoint", "JointRange", "Region", "joint_range"]
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Values solved at once: a block of the mesh then stays within a few megabytes.
-BLOCK = 128
+# Values that are solved at once. A block of the mesh then takes a few megabytes.
+VALUES_PER_BLOCK = 128
 
-# More would take hours, and none of them would be seen.
+# More points would take hours, and no picture would show them.
 MOST_POINTS = 1_000_000
 # Where a divergence has no largest value, a plotted region ends at a pair with likelihood ratios exp(±4), whose total
 # variation is 0.96: nearly all of the shape and none of the asymptote.
@@ -170,8 +170,8 @@ class JointRange:
         searched = np.flatnonzero(~by_rule(self.f, self.g, answer, flat == largest))
         if searched.size:
             side = Side.of(self.f, self.g, sign)
-            for first in range(0, searched.size, BLOCK):
-                block = searched[first : first + BLOCK]
+            for first in range(0, searched.size, VALUES_PER_BLOCK):
+                block = searched[first : first + VALUES_PER_BLOCK]
                 answer.put(block, proven_chord(side, answer.log_target[block]))
         return self._boundary_point(answer, sign, given.shape)
 

@@ -9,14 +9,14 @@ from dprounds.divergences.boundary import level_chord
 from dprounds.divergences.certificate import level_bound, proven_chord
 from dprounds.divergences.family import Divergence
 from dprounds.divergences.mesh import Chord, Side, end_ratios, pair_point
-from dprounds.divergences.nodes import has_written
+from dprounds.divergences.nodes import has_user_function
 
 __all__ = ["greatest_by_rule", "least_by_rule"]
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Far more than the rounding error of a largest value, relatively.
+# Relative, and far more than the rounding error of a largest value.
 BELOW_LARGEST = 1e-9
 
 EQUAL = (0.0, 0.0)
@@ -41,9 +41,9 @@ def least_by_rule(f: Divergence, g: Divergence, chord: Chord, top: Mask) -> Mask
     else:
         _fill(chord, top, DISJOINT, g.at_zero + g.slope_at_infinity)
         side = Side.of(f, g, 1.0)
-        if top.any() and has_written(side) and np.isfinite(f.largest):
-            # The largest value is known within rounding only. The least does not fall as D_f grows, so that what is
-            # proven of a smaller D_f holds.
+        if top.any() and has_user_function(side) and np.isfinite(f.largest):
+            # The largest value is known only up to rounding. The least does not fall as D_f grows, so a bound that is
+            # proven at a smaller D_f holds.
             chord.log_bound[top] = proven_chord(side, chord.log_target[top][:1] - BELOW_LARGEST).log_bound
     return zero | top
 
@@ -65,7 +65,7 @@ def greatest_by_rule(f: Divergence, g: Divergence, chord: Chord, top: Mask) -> M
         where = np.flatnonzero(zero)
         side = Side.of(f, g, -1.0)
         level = level_chord(side)
-        if has_written(side):
+        if has_user_function(side):
             level.log_bound = np.maximum(level.log_bound, level_bound(side))
         chord.put(where, level.take(np.zeros_like(where)))
     return ~rest

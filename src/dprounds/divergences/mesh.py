@@ -20,15 +20,15 @@ __all__ = ["LOG_ERROR", "Chord", "Side", "end_ratios", "main_mesh", "pair_log_we
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Below SMALLEST a smooth kernel (about u²) leaves the doubles. Up to KNEE kernels are powers of u, and one point a
-# decade finds the right dip; beyond it their shape varies. A dip that is missed shows in the proof.
-SMALLEST, KNEE = 1e-150, 1e-3
+# Magnitudes of log ratios. Below the smallest, a smooth kernel (about u²) underflows. Up to the knee kernels are powers
+# of u, and one point per decade finds the right dip; beyond it their shape varies. The proof shows if a dip was missed.
+SMALLEST_LOG_RATIO, KNEE_LOG_RATIO = 1e-150, 1e-3
 POINTS_PER_DECADE_BELOW, POINTS_PER_DECADE_ABOVE = 1, 12
 # Around a corner: from where u itself is rounded, to where the main mesh is fine enough.
 CORNER_OFFSETS = np.geomspace(1e-12, 1.0, 73)
 
-# Kernels are computed as logarithms: measured against arbitrary precision, they carry a relative error of up to two
-# units for each unit of the logarithm. Doubled.
+# Kernels are computed as logarithms. Measured against arbitrary precision, they carry a relative error of up to two
+# units for each unit of the logarithm. This is twice that.
 LOG_ERROR = 4 * UNIT_ROUNDOFF
 
 
@@ -54,7 +54,7 @@ class Side:
             for direction in (-1.0, 0.0, 1.0)
         ]
         size = np.unique(np.concatenate([main_mesh(limit), *corners]))
-        size = np.append(size[(size >= SMALLEST) & (size <= limit)], np.inf)
+        size = np.append(size[(size >= SMALLEST_LOG_RATIO) & (size <= limit)], np.inf)
         steepest = min((sign * ratio for ratio in end_ratios(f, g)), default=np.inf)
         return cls._at(f, g, sign, steepest, size)
 
@@ -71,8 +71,12 @@ class Side:
 
 def main_mesh(limit: float) -> Array:
     """Magnitudes of log ratios up to `limit`, ascending."""
-    below = np.geomspace(SMALLEST, KNEE, 1 + round(POINTS_PER_DECADE_BELOW * np.log10(KNEE / SMALLEST)))
-    above = np.geomspace(KNEE, limit, 1 + round(POINTS_PER_DECADE_ABOVE * np.log10(limit / KNEE)))
+    below = np.geomspace(
+        SMALLEST_LOG_RATIO,
+        KNEE_LOG_RATIO,
+        1 + round(POINTS_PER_DECADE_BELOW * np.log10(KNEE_LOG_RATIO / SMALLEST_LOG_RATIO)),
+    )
+    above = np.geomspace(KNEE_LOG_RATIO, limit, 1 + round(POINTS_PER_DECADE_ABOVE * np.log10(limit / KNEE_LOG_RATIO)))
     return np.append(below, above[1:])
 
 
@@ -91,7 +95,7 @@ def end_ratios(f: Divergence, g: Divergence) -> list[float]:
             continue
         u = sign * reach * np.array([0.5, 1.0])
         halfway, final = g.log_kernel(u) - f.log_kernel(u)
-        # Over a doubling of log ratio, any power of the ratio or of its logarithm changes by far more than a tenth.
+        # When the log ratio doubles, every power of the ratio or of its logarithm changes by far more than a tenth.
         if abs(final - halfway) > 0.1:
             ratios.append(float(np.inf if final > halfway else 0.0))
         else:

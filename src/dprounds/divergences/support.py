@@ -13,35 +13,43 @@ from dprounds.divergences.mesh import Chord, Side
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["ALL_LEVELS", "FIRST_LEVELS", "LARGEST_EXPONENT", "LOG_NOTHING", "PAIR_ERROR", "supporting_pair"]
+__all__ = [
+    "ALL_LEVELS",
+    "FIRST_LEVELS",
+    "LARGEST_POINT_EXPONENT",
+    "LOG_OF_ZERO_TARGET",
+    "PAIR_ERROR",
+    "supporting_pair",
+]
 
 Array = NDArray[np.float64]
 
-# exp(LARGEST_EXPONENT) leaves a factor of 1e30 for slopes and sums. A point that is heavier than that in units of the
-# answer could only carry a weight below 1e-278, which is a ray; rays are treated apart.
-LARGEST_EXPONENT = 640.0
-# A target of zero: the log that makes every point with F > 0 too heavy, and none with F = 0.
-LOG_NOTHING = -1e300
+# exp(LARGEST_POINT_EXPONENT) leaves a factor of 1e30 for slopes and sums. A point that is heavier than that, in units
+# of the answer, could only carry a weight below 1e-278. It is a ray, and rays are treated separately.
+LARGEST_POINT_EXPONENT = 640.0
+# The log that stands for a target of zero: it makes every point with F > 0 too heavy, and none with F = 0.
+LOG_OF_ZERO_TARGET = -1e300
 
 # Each level of the zoom divides a bracket by eight. Eight levels reach 1e-7 of a mesh cell, and the error of the value
-# is the square of that; at a corner, which the mesh holds, there is none.
-ZOOM = np.linspace(0.0, 1.0, 17)
+# is the square of that. At a corner that the mesh holds there is no error.
+ZOOM_POINTS = np.linspace(0.0, 1.0, 17)
 FIRST_LEVELS, ALL_LEVELS = 3, 8
-# Relative depth from which a local minimum of the mesh counts: far above rounding, and a true dip is far deeper.
+# A local minimum of the mesh counts from this relative depth on. It is far above rounding, and a true dip is far
+# deeper.
 DIP_DEPTH = 1e-12
 
-# Relative rounding error of a pair next to that of its kernels: two weights, two products, a sum, doubled.
+# Twice the relative rounding error of a pair in addition to that of its kernels: two weights, two products, a sum.
 PAIR_ERROR = 16 * UNIT_ROUNDOFF
 
 # Newton's method on an envelope takes three to ten pairs.
-MOST_PAIRS = 60
+MOST_NEWTON_PAIRS = 60
 
 
 def _height(side: Side, log_f: Array, log_g: Array, slope: Array, chord: Chord) -> Array:
-    """H = ±G - slope F at mesh points, rows per value; inf where a point is too heavy to be a point."""
+    """H = ±G - slope F at mesh points, one row per value; inf where LARGEST_POINT_EXPONENT is exceeded."""
     f_exponent = log_f - chord.log_target[:, None]
     g_exponent = log_g - chord.log_unit[:, None]
-    heavy = (f_exponent > LARGEST_EXPONENT) | (g_exponent > LARGEST_EXPONENT)
+    heavy = (f_exponent > LARGEST_POINT_EXPONENT) | (g_exponent > LARGEST_POINT_EXPONENT)
     height = side.sign * np.exp(np.where(heavy, 0.0, g_exponent)) - slope[:, None] * np.exp(
         np.where(heavy, 0.0, f_exponent)
     )
@@ -60,16 +68,16 @@ def supporting_pair(side: Side, slope: Array, start: Array, chord: Chord, levels
     r = np.minimum(0.5 * start, 0.0)
     best = np.where((start > 0)[:, None], 0.0, np.full((r.size, 2), np.nan))
     work = np.arange(r.size)
-    for _ in range(MOST_PAIRS):
+    for _ in range(MOST_NEWTON_PAIRS):
         with np.errstate(over="ignore"):  # next to s = 0 a positive quotient may become inf, which is not least
             tilted = np.stack([(height[work] - r[work, None]) / mesh_s for height in heights])
         at, quotient = _polished(side, tilted, slope[work], r[work], chord.take(work), levels)
         s = np.tanh(0.5 * at)
-        # what the pair's height is above r, from the two quotients
+        # the pair's height above r, from the two quotients
         drop = quotient.sum(axis=0) * s.prod(axis=0) / s.sum(axis=0)
         pair = at.copy()
         for end in (0, 1):
-            # Far above the solution Newton's steps are short; a better partner on the mesh takes most of the way.
+            # Far above the solution Newton's steps are short. A better partner on the mesh covers most of the distance.
             fixed = s[end][:, None]
             above = (heights[1 - end][work] - r[work, None]) * fixed + (quotient[end] * s[end])[:, None] * mesh_s
             above /= mesh_s + fixed
@@ -118,12 +126,12 @@ def _polished(side: Side, mesh: Array, slope: Array, r: Array, chord: Chord, lev
     at, least = side.size[index], flat[rows, index]
     count = np.arange(rows.size)
     for _ in range(levels):
-        u = low[:, None] + (high - low)[:, None] * ZOOM
+        u = low[:, None] + (high - low)[:, None] * ZOOM_POINTS
         signed = direction * u
         height = _height(side, side.f.log_kernel(signed), side.g.log_kernel(signed), slope, chord)
         tilted = (height - r[:, None]) / np.tanh(0.5 * u)
         k = np.argmin(tilted, axis=1)
-        low, high = u[count, np.maximum(k - 1, 0)], u[count, np.minimum(k + 1, ZOOM.size - 1)]
+        low, high = u[count, np.maximum(k - 1, 0)], u[count, np.minimum(k + 1, ZOOM_POINTS.size - 1)]
         found = tilted[count, k]
         at = np.where(found < least, u[count, k], at)
         least = np.minimum(found, least)

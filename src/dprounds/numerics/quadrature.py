@@ -39,16 +39,14 @@ def scale_below(x: float) -> float:
 
 def grid_nodes(step: float, windows: Sequence[tuple[float, float]]) -> Array:
     """The multiples of `step` in the union of the windows, in increasing order."""
-    merged: list[tuple[float, float]] = []
+    merged: list[tuple[int, int]] = []
     for low, high in sorted(windows):
-        if merged and low <= merged[-1][1] + step:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        first, last = math.floor(low / step), math.ceil(high / step)
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
         else:
-            merged.append((low, high))
-    multiples = [np.arange(math.floor(low / step), math.ceil(high / step) + 1) for low, high in merged]
-    # Rounding the ends outward can make neighbours share a multiple.
-    all_of_them = multiples[0] if len(multiples) == 1 else np.unique(np.concatenate(multiples))
-    return step * all_of_them.astype(np.float64)
+            merged.append((first, last))
+    return step * np.concatenate([np.arange(first, last + 1, dtype=np.float64) for first, last in merged])
 
 
 @cache
