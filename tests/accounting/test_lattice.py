@@ -13,18 +13,33 @@ from mpmath import erfc, exp, log, mp, mpf, sqrt
 from scipy.special import ndtr
 
 from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse, max_rounds
-from dprounds.accounting.binomial import binomial_delta
-from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
-from dprounds.accounting.lattice import _sketch, _spot_near, lattice_delta, lattice_deltas, lattice_epsilon
-from dprounds.accounting.lattice_sum import fast_length
-from dprounds.accounting.low_frequencies import LowFrequencies, _log_largest_beyond
-from dprounds.accounting.spot import PRECISION, Spot
-from dprounds.accounting.transformed_sum import TransformedSum
+from dprounds.accounting.cells import CellsOf, LatticeLaw, lower_law, upper_law
+from dprounds.accounting.lattice import Grid, fast_length, lattice_line
+from dprounds.accounting.law import Composition
+from dprounds.accounting.line import Line
+from dprounds.accounting.sketch import PRECISE, Sketch
 from dprounds.mechanisms import DiscreteGaussian, Run
 from dprounds.mechanisms.base import Mechanism
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells
+from tests.accounting.ways import by_lattice, lattice_law
+from tests.references import profile
 
 SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
+
+
+def cells_of(run: Run, direction: str = "remove") -> CellsOf:
+    """Those of its first part."""
+    cells = run.laws[direction].parts[0][0].cells
+    assert cells is not None
+    return cells
+
+
+def line_on(law: Composition, grid: Grid, side: Callable[..., LatticeLaw]) -> Line | None:
+    """The line of a law on a grid, from above or from below."""
+    laws = [
+        (side(part.cells, grid.step, *ends), rounds) for (part, rounds), ends in zip(law.parts, grid.ends, strict=True)
+    ]
+    return lattice_line(laws, grid)
 
 
 def tail(z: mpf) -> mpf:
@@ -49,20 +64,21 @@ def one_round(sigma: float, rate: float, epsilon: float, direction: str) -> mpf:
 @pytest.mark.parametrize("rate", [1e-4, 256 / 60_000, 0.5])
 def test_one_round_is_bracketed(sigma: float, rate: float, direction: str) -> None:
     run = PoissonSampled(Gaussian(sigma), rate) * 1
-    parts = run._lattice_parts(direction)
+    one = by_lattice(run, direction)
     top = min(run.max_loss(direction) * 0.9, 40 * rate / sigma)
     for epsilon in (0.0, 0.1 * top, top):
         truth = one_round(sigma, rate, epsilon, direction)
-        lower, upper = lattice_delta(parts, epsilon=epsilon)
+        lower, upper = one.delta(epsilon)
         assert lower <= truth <= upper
-        assert lattice_deltas(parts, epsilons=np.array([epsilon]))[0] >= truth
+        row = one.deltas(np.array([epsilon]))
+        assert row.lower[0] <= truth <= row.upper[0]
         if truth > 1e-40:  # beyond, what the cut tail may hold counts for more than the rest
-            assert upper - truth <= 1e-2 * truth
+            assert upper - truth <= 1e-4 * truth
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-12])
 def test_one_rounds_epsilon_is_bracketed(delta: float) -> None:
-    lower, upper = lattice_epsilon((SGD * 1)._lattice_parts("remove"), delta=delta)
+    lower, upper = by_lattice(SGD * 1, "remove").epsilon(delta)
     assert one_round(1.1, 256 / 60_000, upper, "remove") <= delta
     if lower > 0:
         assert one_round(1.1, 256 / 60_000, lower, "remove") >= delta
@@ -73,7 +89,7 @@ def test_one_rounds_epsilon_is_bracketed(delta: float) -> None:
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_a_lattice_law_keeps_to_its_side_of_one_rounds_profile(sigma: float, rate: float, direction: str) -> None:
     """Which is all that composition needs: every delta of one round, at coarse and at fine steps."""
-    cells = (PoissonSampled(Gaussian(sigma), rate) * 1)._lattice_parts(direction)[0].cells_of
+    cells = cells_of(PoissonSampled(Gaussian(sigma), rate) * 1, direction)
     for step in (0.3 * rate, 3.0 * rate):
         first, last = -math.ceil(2.0 / step), math.ceil(2.0 / step)
         for make, sign in ((upper_law, 1), (lower_law, -1)):
@@ -90,22 +106,22 @@ def test_a_lattice_law_keeps_to_its_side_of_one_rounds_profile(sigma: float, rat
 
 
 def test_equal_randomized_responses_are_bracketed_as_their_binomial_sum() -> None:
-    run = RandomizedResponse(0.3) * 20
+    one = by_lattice(RandomizedResponse(0.3) * 20)
     for epsilon in (0.1, 1.0, 2.0):
-        exact = binomial_delta(0.3, 20, epsilon=epsilon)
-        lower, upper = lattice_delta(run._lattice_parts("remove"), epsilon=epsilon)
-        assert lower <= exact.upper
-        assert exact.lower <= upper <= exact.upper * 1.01
+        truth = profile.randomized_response(0.3, 20, epsilon)
+        lower, upper = one.delta(epsilon)
+        assert lower <= truth <= upper <= float(truth) * 1.01
 
 
 @pytest.mark.parametrize(
     "run", [SGD * 1000, PoissonSampled(Gaussian(2.0), 0.1) * 100, Gaussian(5.0) * 10 + SGD * 1500], ids=repr
 )
-def test_line_and_lattice_agree(run: object) -> None:
-    line = run.guarantee(delta=1e-5, method="exact")  # type: ignore[attr-defined]  # runs, as the parameters say
-    lattice = run._lattice_epsilon(1e-5)  # type: ignore[attr-defined]  # likewise
+def test_line_and_lattice_agree(run: Run) -> None:
+    line = run.guarantee(delta=1e-5, method="exact")
+    lattice = by_lattice(run).epsilon(1e-5)
     assert lattice.lower <= line.upper
-    assert line.lower <= lattice.upper <= line.upper * (1 + 1e-4)
+    assert line.lower <= lattice.upper <= line.upper * (1 + 3e-5)
+    assert lattice.upper - lattice.lower <= 6e-5 * lattice.upper
 
 
 def test_more_rounds_cost_more_where_line_and_lattice_meet() -> None:
@@ -136,7 +152,7 @@ def test_any_short_run_has_a_bracket_or_is_refused(
 ) -> None:
     run, delta = PoissonSampled(noise(sigma), rate) * rounds, 10.0**log_delta
     try:
-        lower, upper = run._lattice_epsilon(delta)
+        lower, upper = by_lattice(run).epsilon(delta)
     except NumericalError:
         return
     assert 0 <= lower <= upper < math.inf
@@ -195,72 +211,90 @@ def gaussian_delta(mean: mpf, epsilon: float) -> mpf:
     ("sigma", "rounds", "delta"), [(30.0, 1_000, 1e-5), (1000.0, 10**6, 1e-12), (5.0, 100, 1e-2), (500.0, 1000, 0.03)]
 )
 def test_few_frequencies_bracket_what_has_a_closed_form(sigma: float, rounds: int, delta: float) -> None:
-    parts = (Gaussian(sigma) * rounds)._lattice_parts("remove")
-    spot, made, _ = _spot_near(parts, _sketch(parts), delta)
-    assert isinstance(made, LowFrequencies)
-    assert isinstance(spot.sum(lower_law, PRECISION), LowFrequencies)
-    lower, upper = lattice_epsilon(parts, delta=delta)
+    law = lattice_law(Gaussian(sigma) * rounds)
+    lower, upper = by_lattice(Gaussian(sigma) * rounds).epsilon(delta)
     with mp.workdps(60):
         mean = sqrt(mpf(rounds)) / mpf(sigma)
     assert gaussian_delta(mean, upper) <= delta
     assert lower == 0 or gaussian_delta(mean, lower) >= delta
     assert upper - lower <= 1e-5 * upper
+    grid = Sketch(law).grids(upper, math.log(delta), PRECISE)[0]
+    assert 0 < grid.frequencies < 300
+    above, below = line_on(law, grid, upper_law), line_on(law, grid, lower_law)
+    assert above is not None
+    assert below is not None
     for epsilon in (0.3 * upper, upper, 1.3 * upper):
         truth = gaussian_delta(mean, epsilon)
-        assert made.upper(epsilon) >= truth >= spot.sum(lower_law, PRECISION).lower(epsilon)
+        assert below.at(epsilon).lower <= truth <= above.at(epsilon).upper
+        assert above.at(epsilon).lower <= above.at(epsilon).upper
 
 
 @pytest.mark.parametrize("noise", [Gaussian(4.0), Laplace(3.0), DiscreteGaussian(4.0)], ids=repr)
-@pytest.mark.parametrize("make", [upper_law, lower_law])
-def test_few_frequencies_and_all_of_them_are_the_same_sum(noise: Mechanism, make: Callable[..., LatticeLaw]) -> None:
+@pytest.mark.parametrize("side", [upper_law, lower_law])
+def test_few_frequencies_and_all_of_them_are_the_same_sum(noise: Mechanism, side: Callable[..., LatticeLaw]) -> None:
     """On one lattice, with the same laws, up to what each of them says that it may be off by."""
     run = PoissonSampled(noise, 0.05) * 700 + PoissonSampled(Gaussian(2.0), 0.03) * 300
-    parts = run._lattice_parts("remove")
-    spot = Spot(parts, _sketch(parts), 1.0, -10.0)
-    step = spot.whole(1e-3).step
-    size = fast_length(spot.length / step + 8.0)
-    grid = spot._grid(step, size, math.ceil(1.5 * spot.plan.cutoff * step * size / (2 * math.pi)))
-    few = LowFrequencies(grid, *spot._laws(grid, make))
-    every = TransformedSum(grid._replace(frequencies=0), *spot._laws(grid, make))
-    assert few.is_enough
+    law = lattice_law(run)
+    grid = Sketch(law).grids(1.0, -10.0, 1e-3)[-1]
+    assert grid.frequencies == 0
+    deviation = Sketch(law).deviation
+    few = line_on(law, grid._replace(frequencies=math.ceil(16.0 / deviation * grid.step * grid.points / 6.28)), side)
+    every = line_on(law, grid, side)
+    assert few is not None
+    assert every is not None
     for epsilon in (0.9, 1.0, 1.3):
         one, other = few.at(epsilon), every.at(epsilon)
-        assert abs(one.value - other.value) <= one.missing + other.missing < math.inf
-        assert one.value == pytest.approx(other.value, rel=1e-7)
-        assert one.slope == pytest.approx(other.slope, rel=1e-7)
+        assert max(one.lower, other.lower) <= min(one.upper, other.upper)
+        value, slope = few.value_and_slope(epsilon)
+        assert value == pytest.approx(every.value_and_slope(epsilon)[0], rel=1e-7)
+        assert slope == pytest.approx(every.value_and_slope(epsilon)[1], rel=1e-7)
+        assert slope == pytest.approx((few.value_and_slope(epsilon + 1e-6)[0] - value) / 1e-6, rel=1e-4)
 
 
 @settings(max_examples=50, deadline=None)
 @given(
     weights=st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=2, max_size=40),
-    cutoff=st.floats(0.001, 3.0),
+    frequencies=st.integers(1, 40),
     rounds=st.integers(1, 10_000),
 )
-def test_no_frequency_beyond_the_cutoff_exceeds_its_bound(weights: list[float], cutoff: float, rounds: int) -> None:
+def test_no_frequency_beyond_the_lowest_exceeds_its_bound(weights: list[float], frequencies: int, rounds: int) -> None:
+    """The ceiling of a line of few frequencies, against the spectrum itself beyond the last of them."""
     if np.count_nonzero(weights) < 1:
         return
     masses = np.array(weights) / np.sum(weights)
-    turns = np.linspace(cutoff, math.pi, 2000)
+    grid = Grid(
+        step=0.1,
+        ends=((0, masses.size - 1),),
+        atoms=(None,),
+        points=128,
+        t=1e-9,  # next to no tilt
+        sides=np.array([1.0]),
+        frequencies=frequencies,
+    )
+    line = lattice_line([(LatticeLaw(0, masses, 0.0, 0.0), rounds)], grid)
+    if line is None:
+        return
+    turns = np.linspace(2.0 * math.pi / 128 * (frequencies + 1), math.pi, 2000)
     modulus = np.abs(np.exp(1j * np.outer(turns, np.arange(masses.size))) @ masses)
-    bound = _log_largest_beyond(masses, cutoff, float(rounds))
-    assert rounds * math.log(modulus.max()) <= bound + 1e-12 * rounds
-    if rounds == 1 and bound > math.log(0.99):  # and is not far off where it counts
-        assert math.exp(bound) <= modulus.max() + 0.02
+    assert rounds * math.log(modulus.max()) <= line.ceiling + 1e-7 * rounds
 
 
 def test_a_window_holds_for_epsilons_hundreds_of_nats_apart() -> None:
     """Further than the exponential of a double goes."""
-    parts = (Gaussian(1.0) * 40_000)._lattice_parts("remove")
-    lower, upper = lattice_epsilon(parts, delta=1e-9)
+    law = lattice_law(Gaussian(1.0) * 40_000)
+    lower, upper = by_lattice(Gaussian(1.0) * 40_000).epsilon(1e-9)
     assert gaussian_delta(mpf(200), upper) <= 1e-9 <= gaussian_delta(mpf(200), lower)
-    spot = Spot(parts, _sketch(parts), upper, math.log(1e-9))
-    spot.few = None
-    above, below = spot.sum(upper_law, PRECISION), spot.sum(lower_law, PRECISION)
-    assert isinstance(above, TransformedSum)
+    grid = Sketch(law).grids(upper, math.log(1e-9), PRECISE)[-1]
+    assert grid.frequencies == 0
+    above, below = line_on(law, grid, upper_law), line_on(law, grid, lower_law)
+    assert above is not None
+    assert below is not None
     for epsilon in (upper - 1000.0, upper - 100.0, upper, upper + 800.0):
         truth = gaussian_delta(mpf(200), epsilon)
-        assert below.lower(epsilon) <= truth <= above.upper(epsilon)
-        assert above.upper(epsilon) <= truth * 1.01 or epsilon > upper  # what it was made for, and the larger deltas
+        assert below.at(epsilon).lower <= truth <= above.at(epsilon).upper
+    # what it was made for, and larger deltas nearby
+    assert above.at(upper).upper <= float(gaussian_delta(mpf(200), upper)) * 1.01
+    assert above.at(upper - 100.0).upper <= float(gaussian_delta(mpf(200), upper - 100.0)) * 1.01
 
 
 @settings(max_examples=40, deadline=None)
@@ -276,7 +310,7 @@ def test_close_below_a_largest_loss_no_epsilon_is_too_small(
 ) -> None:
     """The largest loss of every round has half of the noise's mass, so its product alone bounds delta from below."""
     try:
-        _, upper = (PoissonSampled(Laplace(noise), rate) * rounds)._lattice_epsilon(10.0**log_delta)
+        _, upper = by_lattice(PoissonSampled(Laplace(noise), rate) * rounds).epsilon(10.0**log_delta)
     except NumericalError:
         return
     with mp.workdps(40):
@@ -286,20 +320,19 @@ def test_close_below_a_largest_loss_no_epsilon_is_too_small(
 
 
 def test_a_spectrum_that_does_not_end_is_transformed_as_a_whole() -> None:
-    parts = (SGD * 234)._lattice_parts("remove")
-    spot = Spot(parts, _sketch(parts), 0.3, math.log(1e-5))
-    assert spot.few is None
-    expected = spot.sum(upper_law, PRECISION).upper(0.3)
-    spot.few = spot.whole(PRECISION)._replace(frequencies=100)
-    assert not LowFrequencies(spot.few, *spot._laws(spot.few, upper_law)).is_enough
-    assert LowFrequencies(spot.few, *spot._laws(spot.few, upper_law)).upper(0.3) > expected
-    assert spot.sum(upper_law, PRECISION).upper(0.3) == expected
+    law = lattice_law(SGD * 234)
+    (grid,) = Sketch(law).grids(0.3, math.log(1e-5), PRECISE)
+    assert grid.frequencies == 0
+    assert line_on(law, grid._replace(frequencies=20), upper_law) is None  # too few, and it says so
+    every = line_on(law, grid, upper_law)
+    assert every is not None
+    assert every.at(0.3).upper == by_lattice(SGD * 234, "remove").delta(0.3).upper
 
 
 def test_where_a_rare_loss_takes_over_a_saddle_point_is_found() -> None:
     guarantee = (PoissonSampled(Gaussian(0.55), 0.055) * 5).guarantee(delta=1e-9)
     assert guarantee.method == "exact"
-    assert 11.4815 < guarantee.lower <= guarantee.upper < 11.4816
+    assert 11.4812 < guarantee.lower <= guarantee.upper < 11.4816
 
 
 @given(least=st.floats(1.0, 1e6))

@@ -124,3 +124,19 @@ def test_no_bracket_contradicts_that_of_a_costlier_run(seed: int) -> None:
         bracket(noise, rate, rounds, delta / factor),
     ):
         assert lower <= costlier[1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_sampled_rounds_are_never_below_the_truth(seed: int) -> None:
+    """Two rounds have no closed form: they are the first that lines and lattices answer. By quadrature over one."""
+    dice = np.random.default_rng(300 + seed)
+    sigma, rate = float(10 ** dice.uniform(-0.5, 1.5)), float(10 ** dice.uniform(-7, -0.02))
+    delta = float(10 ** dice.uniform(-16, -0.5))
+
+    def truth(epsilon: float) -> Any:
+        return max(profile.sampled_gaussian_twice(sigma, rate, epsilon, way) for way in ("remove", "add"))
+
+    found = (PoissonSampled(Gaussian(sigma), rate) * 2).guarantee(delta=delta)
+    quadrature_error = mpf(10) ** -12
+    assert truth(found.upper) <= delta * (1 + quadrature_error)
+    assert found.lower == 0 or truth(found.lower) >= delta * (1 - quadrature_error)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dprounds import Accountant, ParameterError, RandomizedResponse
-from dprounds.accounting.loss_law import LossLaw
+from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms import Mechanism, Release
 from dprounds.mechanisms.accounted import Accounted
 

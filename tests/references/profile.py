@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import mpmath as mp
@@ -33,6 +34,57 @@ def randomized_response(local_epsilon: float, rounds: int, epsilon: Number) -> N
             * max(0, 1 - mp.exp(x - (2 * k - rounds) * e))
             for k in range(rounds + 1)
         )
+
+
+def two_losses(high: Number, low: Number, mass: Number, rounds: int, epsilon: Number) -> Number:
+    """Delta of rounds of two losses each, of which the larger one has this mass: a binomial sum, or 1e-50 of it less.
+
+    Losses and epsilon are all fractions or all mpmath numbers, so that no two that differ are taken for one.
+    """
+    mode, deviation = int(rounds * mass), float(mp.sqrt(rounds * mass * (1 - mass)))
+    first = max(int(mp.floor(_number((epsilon - rounds * low) / (high - low)))) - 1, 0)
+    first = max(first, mode - math.ceil(40.0 * deviation) - 200)  # below, there is less than exp(-100) of anything
+    if first > rounds:
+        return mp.mpf(0)
+    term, total = mp.binomial(rounds, first) * mass**first * (1 - mass) ** (rounds - first), mp.mpf(0)
+    for k in range(first, rounds + 1):
+        excess = _number(k * high + (rounds - k) * low - epsilon)
+        if excess > 0:
+            total -= term * mp.expm1(-excess)
+        if k > mode and term * (rounds - k) < total * mp.mpf(10) ** -50:
+            break
+        term = term * (rounds - k) / (k + 1) * (mass / (1 - mass))
+    return min(total, mp.mpf(1))
+
+
+def _number(value: Number) -> Number:
+    return mp.mpf(value.numerator) / value.denominator if isinstance(value, Fraction) else value
+
+
+def discrete_gaussian_rounds(sigma: float, rounds: int, epsilon: float, *, bits: int = 200) -> tuple[Number, Number]:
+    """Delta of rounds of the discrete Gaussian, from below and from above, by convolution of whole numbers.
+
+    Masses are rounded down to multiples of 2^-bits before and after each convolution; what that drops is counted.
+    """
+    with mp.workdps(bits // 3):
+        most = math.ceil(sigma * math.sqrt(2 * bits * math.log(2))) + 2
+        weights = [mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2)) for k in range(-most, most + 1)]
+        total = mp.fsum(weights)
+        one = np.array([int(mp.floor(w / total * 2**bits)) for w in weights], dtype=object)
+        power, count = np.array([2**bits], dtype=object), 0
+        for bit in bin(rounds)[2:]:
+            power, count = np.convolve(power, power) // 2**bits, 2 * count
+            if bit == "1":
+                power, count = np.convolve(power, one) // 2**bits, count + 1
+        # with noise k, a round of the shifted law has the loss (2 (k + 1) - 1) / 2 sigma^2
+        square = Fraction(sigma) ** 2
+        found = mp.mpf(0)
+        for i, mass in enumerate(power):
+            excess = Fraction(2 * (i - most * rounds) + rounds) / (2 * square) - Fraction(epsilon)
+            if excess > 0:
+                found -= mp.mpf(int(mass)) * mp.expm1(-mp.mpf(excess.numerator) / excess.denominator)
+        dropped = 2**bits - int(power.sum())
+        return found / 2**bits, (found + dropped) / 2**bits
 
 
 def laplace(scale: Number, epsilon: Number) -> Number:
@@ -78,6 +130,39 @@ def laplace_twice(scale: float, epsilon: float) -> Number:
             sorted({-a, min(max(x - a, -a), a), min(x + a, a), a}),
         )
         return laplace(scale, x - a) / 2 + mp.exp(-a) / 2 * laplace(scale, x + a) + inner
+
+
+def sampled_gaussian_once(sigma: float, rate: float, epsilon: Number, direction: str) -> Number:
+    """Delta of one sampled round at any real epsilon: below the least loss everything counts."""
+    x, q = mp.mpf(epsilon), mp.mpf(rate)
+    if direction == "remove" and not mp.expm1(x) > -q:
+        return -mp.expm1(x)
+    return sampled_once(lambda y: gaussian(1 / mp.mpf(sigma), y), rate, x, direction)
+
+
+def sampled_gaussian_twice(sigma: float, rate: float, epsilon: float, direction: str, *, digits: int = 30) -> Number:
+    """Delta of two sampled rounds: that of one, averaged over the loss of the other; good to 1e-12 of itself."""
+    with mp.workdps(digits):
+        s, q, e = mp.mpf(sigma), mp.mpf(rate), mp.mpf(epsilon)
+        sign = 1 if direction == "remove" else -1
+
+        def loss(x: Number) -> Number:
+            return sign * mp.log1p(q * mp.expm1((2 * x - 1) / (2 * s * s)))
+
+        def integrand(x: Number) -> Number:
+            density = mp.exp(-((x / s) ** 2) / 2)
+            if sign > 0:
+                density = (1 - q) * density + q * mp.exp(-(((x - 1) / s) ** 2) / 2)
+            return density * sampled_gaussian_once(sigma, rate, e - loss(x), direction)
+
+        ends = [k * s for k in range(-14, 15, 2)] + [1 + k * s for k in range(-14, 15, 2)]
+        # where the other round's delta has its kink, and where it begins to count
+        for level in (e - mp.log1p(-q), e, e + mp.log1p(-q), e / 2):
+            share = mp.expm1(sign * level) / q
+            if share > -1:
+                ends.append(mp.mpf(1) / 2 + s * s * mp.log1p(share))
+        ends = sorted({min(max(end, -14 * s), 1 + 14 * s) for end in ends})
+        return mp.quad(integrand, ends) / (s * mp.sqrt(2 * mp.pi))
 
 
 def normal_loss(sigma: float) -> Masses:

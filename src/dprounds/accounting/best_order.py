@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.conversions import delta_from_rdp, epsilon_from_rdp, rdp_from_dp
+from dprounds.conversions.inner import converted_delta, converted_epsilon, converted_rdp
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import log_scale_minimum
 
@@ -44,7 +44,7 @@ def epsilon_by_orders(rdp: RenyiCurve, *, infinite_mass: float, delta: float, me
     rest = (delta - infinite_mass) / (1.0 - infinite_mass) * (1.0 - 4.0 * UNIT_ROUNDOFF)
 
     def convert(given: Array, orders: Array, by: str) -> Array:
-        return np.asarray(epsilon_from_rdp(given, order=orders, delta=rest, method=by))
+        return converted_epsilon(given, orders, np.full_like(orders, rest), by)
 
     return _best(_remembered(rdp), convert, method)
 
@@ -53,7 +53,7 @@ def delta_by_orders(rdp: RenyiCurve, *, infinite_mass: float, epsilon: float, me
     """Least delta at `epsilon` that any order of the curve certifies by `method`. Errs upward."""
 
     def convert(given: Array, orders: Array, by: str) -> Array:
-        return np.asarray(delta_from_rdp(given, order=orders, epsilon=epsilon, method=by))
+        return converted_delta(given, orders, np.full_like(orders, epsilon), by)
 
     finite, order = _best(_remembered(rdp), convert, method)
     # m + (1 - m) δ, rounded up
@@ -69,7 +69,7 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
 
     def negative_rounds(t: Array) -> Array:
         orders = 1.0 + t
-        budget = np.asarray(rdp_from_dp(epsilon, order=orders, delta=delta, method=method))
+        budget = converted_rdp(np.full_like(orders, epsilon), orders, np.full_like(orders, delta), method)
         # an order that bounds nothing allows no rounds, and one that costs next to nothing any number of them
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rounds = (budget - spent(orders)) / step(orders)
@@ -106,7 +106,7 @@ def parameter_by_orders(
     """
 
     def log_excess(curve: RenyiCurve, t: Array) -> Array:
-        budget = np.asarray(rdp_from_dp(epsilon, order=1.0 + t, delta=delta, method=method))
+        budget = converted_rdp(np.full_like(t, epsilon), 1.0 + t, np.full_like(t, delta), method)
         with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
             return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 

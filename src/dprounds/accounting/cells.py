@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Cells", "CellsOf", "LatticeLaw", "atoms_in_cells", "lower_law", "upper_law"]
+__all__ = ["Cells", "CellsOf", "LatticeLaw", "atoms_in_cells", "lower_law", "shift_through", "upper_law"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +28,8 @@ VANISHED = 1e-307
 TINY = 1e-300
 # A narrow law is inside of its group after the first; a wide one is smooth, and its mean in the middle anyway.
 SHIFTS = 3
+# How far below an atom the point is that stands for it, in steps, so that it need not borrow for its rounding alone.
+MARGIN = 1e-7
 # Groups that are looked at together for the heaviest one, which stands out if it matters.
 BLOCK = 32
 
@@ -71,14 +73,18 @@ def atoms_in_cells(edges: Array, losses: Array, p: Array, q: Array, *, error: fl
     return Cells(p_cells, q_cells, error * p_cells, error * q_cells, blur)
 
 
-def upper_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeLaw:
+def upper_law(
+    cells_of: CellsOf, step: float, first: int, last: int, atoms: tuple[float, float] | None = None
+) -> LatticeLaw:
     """A law on the lattice whose delta is at least that of the loss, after any number of rounds.
 
     What is above the last point counts as infinite; what is below the first is raised to it. In between the mass of a
     cell goes to both its ends so that the mean of ``exp(-loss)`` is kept, or less.
     """
-    points = step * np.arange(first, last + 1, dtype=np.float64)
+    shift = 0.0 if atoms is None else shift_through(atoms[0], step)
+    points = step * np.arange(first, last + 1, dtype=np.float64) + shift
     p, q, p_error, q_error, blur = cells_of(points)
+    blur += 2.0 * UNIT_ROUNDOFF * float(np.abs(points[[0, -1]]).max() + abs(shift))  # what the points are rounded by
     p = p + p_error
     q = _at_least(q - q_error)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -93,20 +99,30 @@ def upper_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     masses[1:] += raised
     masses[0] += p[0]
     masses *= 1.0 + OPERATIONS  # more of any mass is a larger delta
-    return LatticeLaw(first, masses, float(p[-1]) + VANISHED * points.size, blur)
+    return LatticeLaw(first, masses, float(p[-1]) + VANISHED * points.size, blur, shift)
 
 
-def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeLaw:
+def lower_law(
+    cells_of: CellsOf, step: float, first: int, last: int, atoms: tuple[float, float] | None = None
+) -> LatticeLaw:
     """A law on the lattice whose delta is at most that of the loss, after any number of rounds.
 
     Each point merges the losses within half a step of it at the mean of ``exp(-loss)``. A mean loss below the point
     is mended by a part of the next group, one above it by a part of the group before; where that does not do, the
     loss is lowered to a point. What is outside is dropped. The lattice is shifted so that its heaviest group, which
-    may hold nearly all of the mass, is at its mean already.
+    may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms, of which the upper one,
+    above which nothing may be left to borrow, is a group by itself.
     """
-    shift = _heaviest_mean(cells_of, step, first, last)
+    if atoms is None:
+        shift = _heaviest_mean(cells_of, step, first, last)
+    else:
+        shift = shift_through(atoms[0], step) - MARGIN * step
     points = step * np.arange(first, last + 1, dtype=np.float64) + shift
     edges = 0.5 * step * np.arange(2 * first - 1, 2 * last + 2, 2, dtype=np.float64) + shift
+    if atoms is not None:
+        top = round((atoms[1] - shift) / step) - first
+        if 0 < top < points.size:
+            edges[top] = points[top] - MARGIN * step
     p, q, p_error, q_error, blur = cells_of(edges)
     p = _at_least(p - p_error)[1:-1]
     q = (q + q_error + VANISHED)[1:-1]
@@ -140,6 +156,11 @@ def lower_law(cells_of: CellsOf, step: float, first: int, last: int) -> LatticeL
     return LatticeLaw(first, np.maximum(masses * (1.0 - OPERATIONS), 0.0), 0.0, 0.0, shift)
 
 
+def shift_through(atom: float, step: float) -> float:
+    """How far from the multiples of the step a lattice is that has a point at the atom."""
+    return atom - step * round(atom / step)
+
+
 def _at_least(masses: Array) -> Array:
     """What masses have at least, of which some may have vanished."""
     return np.where(masses > TINY, masses - VANISHED, 0.0)
@@ -157,7 +178,7 @@ def _heaviest_mean(cells_of: CellsOf, step: float, first: int, last: int) -> flo
             return 0.0
         mean = math.log(p[1]) - math.log(q[1])
         shift = min(max(mean - 0.5 * float(edges[heaviest - 1] + edges[heaviest]), -0.5 * step), 0.5 * step)
-    # a hair lower, so that the group need not borrow for its rounding alone
+    # a margin lower, so that the group need not borrow for its rounding alone
     return shift - 1e-6 * step
 
 

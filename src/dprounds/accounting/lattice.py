@@ -1,225 +1,272 @@
-r"""The exact accountant of short runs: the loss on a lattice, asked for delta at an epsilon and for epsilon at a delta.
+r"""The sum of many rounds' losses on a lattice, as a `Line`.
 
-Where the moment function hardly falls along a line, or is not proven to, `contour` has nothing to sum. There one
-round's loss is put on the multiples of a step h, once from above and once from below (`cells`). The lattice is chosen
-by a `sketch` of the loss for a `spot`, and the rounds are composed and summed with a bound on every error
-(`lattice_sum`). Here it is asked. docs/theory/accounting.md has the proofs.
+One round's law is put on the multiples of a step (`cells`), tilted by t, and transformed: its spectrum is K on the line
+of t, relative to K(t). Where few frequencies count they are summed as they stand and the rest is bounded; with R the
+range of the tilted law and v its variance in steps,
+
+.. math:: |\hat u(\omega)|^2 \le 1 - \frac{4}{\pi^2}\, v\, \omega^2 \quad (\omega \le \pi / R),
+
+and on an interval of length d it exceeds its values at the ends by at most :math:`v d^2 / 4`. Else all of them
+come from the fast Fourier transform. docs/theory/accounting.md has the proofs.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.cells import lower_law, upper_law
-from dprounds.accounting.contour import Bracket
-from dprounds.accounting.lattice_sum import LatticeSum
-from dprounds.accounting.sketch import Sketch
-from dprounds.accounting.spot import COARSE, PRECISION, Part, Spot
-from dprounds.errors import NumericalError
+from dprounds.accounting.cells import LatticeLaw
+from dprounds.accounting.law import Lattice
+from dprounds.accounting.line import LARGEST_RELATIVE_ERROR, Line
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Part", "lattice_delta", "lattice_deltas", "lattice_epsilon"]
+__all__ = ["Grid", "fast_length", "lattice_line"]
 
 Array = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
 
-# An epsilon is found to this part of itself.
-HAIR = 1e-8
-# While it is sought, to this part of what the lattice may be off by.
-FINE = 1e-3
-# Lattices until one is near epsilon, of which one or two do as a rule; steps of Newton's method on one of them.
-MOST_GUESSES = 30
-MOST_STEPS = 60
-# A guess of an epsilon is below the largest loss, where delta is 0.
-NEARLY = 1.0 - 1e-6
-# A lattice made for one epsilon serves for others as long as what bounds its errors is less than this part of delta.
-NEGLIGIBLE = 1e-6
+# --- What carries a proof; docs/theory/accounting.md has the propositions.
 
+# Each transform of N points errs by at most this times log2 N in the Euclidean norm, relative to it: [Hig02, Theorem
+# 24.2] has 6.7 units for exact twiddle factors rounded once and radix two. A butterfly of three or five has at most 7
+# roundings on the way to an output, so sqrt(5) * 7 and 4 for its twiddle factors, 20 units, which is less than 16 log2
+# of its radix. Real transforms add one pass.
+TRANSFORM_ERROR = 16.0 * UNIT_ROUNDOFF
+# A weight w e^(tx) errs by units of tx and a few; a sum of n positive terms by log2 n more at most, added in pairs, and
+# NumPy's blocks of 128 by at most that many units.
+MASS_UNITS = 200.0
+# K at a side is a logarithm of such a sum: this much absolutely, and what the rounds add.
+SIDE_ERROR = 1e-9
 
-def _checked(value: float) -> float:
-    if not math.isfinite(value):
-        raise NumericalError("The exact sum of this run is not a number in doubles.")
-    return value
+# --- What only tunes speed.
 
-
-def _sketch(parts: Sequence[Part]) -> Sketch:
-    return Sketch([part.cells_of for part in parts], [part.rounds for part in parts])
-
-
-def _spot_at(parts: Sequence[Part], sketch: Sketch, epsilon: float, precision: float) -> tuple[Spot, LatticeSum]:
-    """A spot whose delta was seen to be about the one that it was made for, and a sum from above there."""
-    log_delta = sketch.log_delta(epsilon)
-    for _ in range(3):
-        spot = Spot(parts, sketch, epsilon, log_delta)
-        coarse = precision if spot.is_cheap(precision) else COARSE
-        made = spot.sum(upper_law, coarse)
-        value = made.at(epsilon).value
-        moved, log_delta = (abs(math.log(value) - log_delta), math.log(value)) if value > 0 else (0.0, log_delta)
-        if moved < 1.0:
-            break
-    return spot, made if coarse == precision else spot.sum(upper_law, precision)
+# The frequencies that are left out may have this much of the largest value of the spectrum.
+LOG_REST = -40.0
+# Frequencies at which a spectrum is computed to bound it in between, over the deviation of the law: what is added there
+# is 1e-2, and 1e-4 if that is too much for atoms, whose spectrum comes back close to one.
+DENSITIES = (32.0, 256.0)
+# Lengths are powers of two times these.
+RADICES = (1.0, 1.125, 1.25, 1.5, 1.875)
 
 
-def _spot_near(
-    parts: Sequence[Part], sketch: Sketch, delta: float, most: float = math.inf
-) -> tuple[Spot, LatticeSum, float]:
-    """A spot near the epsilon at `delta`, a sum from above there, and about that epsilon; 0 if delta is met there."""
-    epsilon = min(max(sketch.epsilon(math.log(delta)), 0.0), NEARLY * most)
-    between = (-math.inf, most)
-    spot = Spot(parts, sketch, epsilon, math.log(delta))
-    precision = PRECISION if spot.is_cheap(PRECISION) else COARSE
-    made = spot.sum(upper_law, precision)
-    for _ in range(MOST_GUESSES):
-        epsilon, between = _root(spot, made, delta, epsilon, between)
-        if precision == PRECISION and spot.is_near(epsilon):
-            break
-        is_seen = made.bottom <= epsilon
-        try:
-            following = Spot(parts, sketch, epsilon, math.log(delta))
-            precision = PRECISION if is_seen or following.is_cheap(PRECISION) else COARSE
-            spot, made = following, following.sum(upper_law, precision)
-        except NumericalError:
-            if most == math.inf:
-                raise
-            break  # close below the largest loss no lattice resolves what is left: the last one has to do
-    return spot, made, epsilon
+class Grid(NamedTuple):
+    """A lattice for the losses of several parts, and the line on which their sum is taken.
+
+    `ends` are the first and the last point of each part, `points` the number of those of a period, `t` the tilt and
+    `sides` the points of the axis that bound the aliases. Of the spectrum as many of the lowest `frequencies` are used,
+    or all, by a fast transform, if that is 0. `atoms` are the losses through which the lattice of each part is laid,
+    None where it may be chosen.
+    """
+
+    step: float
+    ends: tuple[tuple[int, int], ...]
+    points: int
+    t: float
+    sides: Array
+    frequencies: int = 0
+    atoms: tuple[tuple[float, float] | None, ...] = (None,)
 
 
-def _root(
-    spot: Spot, made: LatticeSum, delta: float, epsilon: float, between: tuple[float, float]
-) -> tuple[float, tuple[float, float]]:
-    """About the epsilon at `delta`, as far as this lattice sees, and what it is between; 0 if delta is met there."""
-    low, high = between
-    for _ in range(MOST_STEPS):
-        value, slope, _, _ = made.at(epsilon)
-        low, high = (epsilon, high) if value > delta else (low, epsilon)
-        if high == 0:
-            break
-        following = epsilon + _newton(value, slope, delta)
-        if following <= 0 and low < 0:
-            following = 0.0
-        elif not low < following < high:
-            following = 0.5 * (max(low, 0.0) + high) if high < math.inf else 2.0 * max(low, 1.0 / made.grid.t)
-        moved, epsilon = abs(following - epsilon), following
-        if moved <= FINE * spot.slack(epsilon) or epsilon < made.bottom:
-            break
-    return epsilon, (low, high)
+class _Spectrum(NamedTuple):
+    """The logarithms of a spectrum, the errors of its values, their Euclidean norm, and a ceiling of the others."""
+
+    logs: ComplexArray
+    errors: Array | float
+    norm_error: float
+    log_rest: float
 
 
-def lattice_delta(parts: Sequence[Part], *, epsilon: float) -> Bracket:
-    """Delta at `epsilon`, from below and from above.
+class _Tilted(NamedTuple):
+    """One round's masses, tilted by t, of sum one; the number of their middle, and the logarithm of M(t) about it."""
+
+    masses: Array
+    middle: int
+    log_total: float
+
+
+def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | None:
+    """The line of the sum of these laws, each of which comes with its rounds; None if `frequencies` are too few.
 
     Guarantee
     ---------
-    Raises `NumericalError`, or returns bounds with the exact delta of these parts between them, if their cells keep
-    to the errors that they state.
+    Brackets delta of these laws. With laws from above its upper bounds hold for the losses themselves, and with laws
+    from below its lower bounds.
     """
-    spot, made = _spot_at(parts, _sketch(parts), epsilon, PRECISION)
-    return _consistent(spot.sum(lower_law, PRECISION).lower(epsilon), _checked(made.upper(epsilon)))
+    step, t = grid.step, grid.t
+    tilted = [_tilted(law, step, t) for law, _ in laws]
+    rounds = [float(n) for _, n in laws]
+    make = _lowest_frequencies if grid.frequencies else _all_frequencies
+    spectrum = make(tilted, rounds, grid)
+    if spectrum is None:
+        return None
+    center = sum(
+        (
+            n * ((law.first + one.middle) * Fraction(step) + Fraction(law.shift))
+            for (law, n), one in zip(laws, tilted, strict=True)
+        ),
+        start=Fraction(0),
+    )
+    top = math.fsum(n * one.log_total for n, one in zip(rounds, tilted, strict=True))
+    reach = max(t * step * max(abs(law.first), abs(law.first + law.masses.size)) for law, _ in laws)
+    relative = 2.0 * sum(rounds) * UNIT_ROUNDOFF * (6.0 * reach + MASS_UNITS)
+    at_sides = sum(
+        (n * _log_moment(law, step, grid.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
+    )
+    slack = SIDE_ERROR + 4.0 * relative * np.maximum(grid.sides / t, 1.0)
+    return Line(
+        t=t,
+        step=2.0 * math.pi / (grid.points * step),
+        values=top + spectrum.logs,
+        center=center,
+        ceiling=top + spectrum.log_rest,
+        sides=np.append(0.0, grid.sides),  # at 0 the bound is that delta is at most one
+        side_values=np.append(0.0, at_sides + slack),
+        sizes=np.zeros(spectrum.logs.size),
+        lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * (1.0 + 1e-9)),
+        points=grid.points,
+        errors=spectrum.errors,
+        norm_error=spectrum.norm_error,
+        relative_error=relative,
+        missing=sum(law.infinite * n for law, n in laws) * (1.0 + 1e-9),
+    )
 
 
-def lattice_deltas(parts: Sequence[Part], *, epsilons: Array) -> Array:
-    """Delta at every epsilon of a row, from above. A lattice serves for all around it."""
-    sketch = _sketch(parts)
-    found = np.zeros(epsilons.size)
-    pending = np.argsort(epsilons)
-    while pending.size:
-        middle = float(epsilons[pending[pending.size // 2]])
-        _, made = _spot_at(parts, sketch, middle, PRECISION)
-        left = []
-        for i in pending.tolist():
-            value, _, missing, surplus = made.at(made.lowered(float(epsilons[i])))
-            # far from the middle the aliases, which do no harm, may be most of the value
-            if max(missing, surplus) <= NEGLIGIBLE * value or epsilons[i] == middle:
-                found[i] = min(_checked(value + missing), 1.0)
-            else:
-                left.append(i)
-        pending = np.array(left, dtype=np.intp)
+def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: Grid) -> _Spectrum:
+    """By fast transforms, which err in the Euclidean norm.
+
+    No value of a spectrum exceeds one. Where a computed one does, it is moved to the unit circle, and so no further
+    from the true one. Then an error of one factor passes to the product at most as it is, once for each round; its
+    logarithm and the product with the rounds add less than three units.
+    """
+    logs = np.zeros(grid.points // 2 + 1, dtype=np.complex128)
+    largest = 0.0
+    with np.errstate(divide="ignore"):
+        for one, n in zip(tilted, rounds, strict=True):
+            wrapped = _wrapped(one.masses, -one.middle, grid.points)
+            largest = max(largest, float(np.sqrt((wrapped * wrapped).sum())))
+            one_round = np.log(np.conj(np.fft.rfft(wrapped)))
+            one_round.real = np.minimum(one_round.real, 0.0)
+            logs += n * one_round
+    unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF
+    error = 1.1 * unit * (sum(rounds) + len(rounds) + 1.0) * largest
+    return _Spectrum(logs, 0.0, error if error <= LARGEST_RELATIVE_ERROR else math.inf, -math.inf)
+
+
+def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: Grid) -> _Spectrum | None:
+    """By the sums themselves at the lowest frequencies, and a bound on all others; None if that is not small."""
+    turns = np.arange(grid.frequencies + 1, dtype=np.float64) * (2.0 * math.pi / grid.points)
+    log_rest = 0.0
+    for one, n in zip(tilted, rounds, strict=True):
+        log_rest += _log_largest_beyond(one.masses, 2.0 * math.pi / grid.points * turns.size, n)
+    if not log_rest <= LOG_REST:
+        return None
+    logs = np.zeros(turns.size, dtype=np.complex128)
+    log_size, relative, drift = np.zeros(turns.size), np.full(turns.size, 8.0 * UNIT_ROUNDOFF), 0.0
+    for one, n in zip(tilted, rounds, strict=True):
+        here, error = _lowest(one.masses, np.arange(one.masses.size, dtype=np.float64) - one.middle, turns)
+        size = np.minimum(np.abs(here) + error, 1.0)
+        with np.errstate(divide="ignore"):
+            logs += n * np.log(here)
+        log_size += n * np.log(size)
+        relative += n * (error / size + 4.0 * UNIT_ROUNDOFF)
+        drift += n * error
+    if not drift <= LARGEST_RELATIVE_ERROR:
+        return None
+    with np.errstate(under="ignore"):
+        errors = 1.1 * relative * np.exp(log_size) + 1e-300
+    return _Spectrum(logs, errors, 0.0, log_rest)
+
+
+def _tilted(law: LatticeLaw, step: float, t: float) -> _Tilted:
+    numbers = np.arange(law.first, law.first + law.masses.size, dtype=np.float64)
+    exponents = t * step * numbers
+    with np.errstate(divide="ignore"):
+        top = float(np.max(np.log(law.masses) + exponents))
+    # in two factors, of which none overflows: no mass is below exp(-745)
+    half = np.exp(np.minimum(0.5 * (exponents - top), 700.0))
+    weights = law.masses * half * half
+    total = float(weights.sum())
+    weights /= total
+    middle = round(float((weights * (numbers - law.first)).sum()))
+    return _Tilted(weights, middle, (top - t * step * (law.first + middle)) + math.log(total))
+
+
+def _log_moment(law: LatticeLaw, step: float, at: Array) -> Array:
+    """K at a row of real points, of the law itself."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(law.masses)
+    multiples = step * np.arange(law.first, law.first + law.masses.size, dtype=np.float64)
+    found = np.empty(at.size)
+    for i, t in enumerate(at):
+        exponents = logs + t * multiples
+        top = float(exponents.max())
+        found[i] = top + math.log(float(np.exp(exponents - top).sum())) + t * law.shift
     return found
 
 
-def lattice_epsilon(parts: Sequence[Part], *, delta: float, known: float = 0.0, most: float = math.inf) -> Bracket:
-    """Epsilon at `delta`, from below and from above, at most `most`; (0, `known`) if it is proven to be at most that.
-
-    Guarantee
-    ---------
-    As for `lattice_delta`: at the upper one the upper bound of delta was computed and is at most `delta`, or it is the
-    largest loss `most`; at the lower one the lower bound is at least `delta`.
-    """
-    if 0 < most <= known:
-        return Bracket(0.0, known)
-    sketch = _sketch(parts)
-    if known > 0 and _checked(_spot_at(parts, sketch, known, COARSE)[1].upper(known)) <= delta:
-        return Bracket(0.0, known)
-    spot, made, epsilon = _spot_near(parts, sketch, delta, most)
-    if epsilon == 0 and made.upper(0.0) <= delta:
-        return Bracket(0.0, 0.0)
-    upper = _met(made, delta, epsilon)
-    lower, left = _not_met(spot.sum(lower_law, PRECISION), delta, upper)
-    if left > 0:  # below the window: another one, for there, if there is one
-        with suppress(NumericalError):
-            spot = Spot(parts, sketch, left, math.log(delta))
-            lower, _ = _not_met(spot.sum(lower_law, PRECISION), delta, left)
-    return _consistent(lower, min(upper, most))
+def fast_length(least: float) -> int:
+    """The least even length from `least` on, of a few small factors, of which fast transforms are made."""
+    octave = 2.0 ** max(math.floor(math.log2(max(least, 1.0))), 4)
+    return int(octave * next((radix for radix in RADICES if radix * octave >= least), 2.0))
 
 
-def _consistent(lower: float, upper: float) -> Bracket:
-    lower, upper = float(lower), float(upper)
-    if not lower <= upper:
-        raise NumericalError("The exact sum of this run contradicts itself in doubles.")
-    return Bracket(lower, upper)
+def _transform_error(points: int) -> float:
+    """What a transform errs by, in the Euclidean norm and relative to it."""
+    return TRANSFORM_ERROR * math.log2(points)
 
 
-def _met(made: LatticeSum, delta: float, guess: float) -> float:
-    """About the least epsilon at which the upper bound is at most `delta`, which was computed."""
-    epsilon, low, high = guess, 0.0, math.inf
-    for _ in range(MOST_STEPS):
-        found = made.at(made.lowered(epsilon))
-        upper = _checked(min(found.value + found.missing, 1.0))
-        low, high = (low, epsilon) if upper <= delta else (epsilon, high)
-        moved = _newton(found.value + found.missing, found.slope, delta)
-        if upper <= delta and abs(moved) <= HAIR * epsilon:
+def _wrapped(masses: Array, first: int, points: int) -> Array:
+    """Masses at `first`, `first + 1`, … on a circle."""
+    number = (np.arange(masses.size) + first % points) % points  # no array holds a first point beyond its integers
+    if masses.size > points:
+        return np.asarray(np.bincount(number, weights=masses, minlength=points), dtype=np.float64)
+    circle = np.zeros(points)
+    circle[number] = masses
+    return circle
+
+
+def _lowest(masses: Array, numbers: Array, turns: Array) -> tuple[ComplexArray, float]:
+    """The sums of masses exp(i turn number) for the multiples `turns` of one of them, and a bound on their errors."""
+    angles = numbers * turns[1]
+    turn = np.exp(1j * angles)
+    summands = masses.astype(np.complex128)
+    found = np.empty(turns.size, dtype=np.complex128)
+    for i in range(turns.size):
+        found[i] = summands.sum()
+        summands *= turn
+    # An angle is rounded three times, and a factor by units of it and two more; a product by three, once for each
+    # multiple; the terms and their sum by fewer than 200.
+    largest = float(np.abs(angles).max())
+    return found, UNIT_ROUNDOFF * (250.0 + turns.size * (4.0 * largest + 8.0))
+
+
+def _log_largest_beyond(masses: Array, cutoff: float, rounds: float) -> float:
+    """An upper bound of the logarithm of the spectrum of these masses, to the power of the rounds, beyond `cutoff`."""
+    held = np.flatnonzero(masses)
+    reach = int(held[-1] - held[0])
+    if not reach:
+        return 0.0
+    numbers = np.arange(masses.size, dtype=np.float64)
+    mean = float((masses * numbers).sum())
+    variance = float((masses * (numbers - mean) ** 2).sum())
+    start, near = cutoff, 0.0
+    if cutoff < math.pi / reach:
+        start, near = math.pi / reach, 1.0 - (2.0 / math.pi * cutoff) ** 2 * variance * (1.0 - 1e-9)
+    found = 0.0
+    for density in DENSITIES:
+        points = fast_length(max(4.0 * reach, density * math.sqrt(variance)))
+        squares = np.abs(np.fft.rfft(_wrapped(masses, 0, points))) ** 2
+        between = 2.0 * math.pi / points
+        far = float(squares[min(int(start / between * (1.0 - 1e-9)), squares.size - 2) :].max())
+        far += 0.25 * variance * between * between * (1.0 + 1e-9)
+        # the error of a transform, of a sum of masses that may differ from one, and of a square
+        square = max(near, far) + 4.0 * _transform_error(points) * math.sqrt(points) + 1e-12
+        found = min(found, 0.5 * rounds * math.log(square))
+        if found <= LOG_REST or near > far:
             break
-        following = epsilon + moved + 0.5 * HAIR * epsilon
-        if not low < following < high:
-            following = 0.5 * (low + high) if high < math.inf else max(2.0 * low, 1.0 / made.grid.t)
-        if following in (low, high):
-            break
-        epsilon = following
-    if high == math.inf:
-        raise NumericalError("The exact sum of this run does not settle epsilon.")
-    return high
-
-
-def _not_met(made: LatticeSum, delta: float, guess: float) -> tuple[float, float]:
-    """About the greatest epsilon at which the lower bound is at least `delta`, which was computed; 0 if none is.
-
-    And where else it may be, if that is below the window; 0 if not.
-    """
-    epsilon, low, high, left = guess, 0.0, math.inf, 0.0
-    for _ in range(MOST_STEPS):
-        found = made.at(made.raised(epsilon))
-        lower = found.value - found.surplus
-        low, high = (epsilon, high) if lower >= delta else (low, epsilon)
-        moved = _newton(lower, found.slope, delta)
-        if lower >= delta and abs(moved) <= HAIR * epsilon:
-            break
-        following = epsilon + moved - 0.5 * HAIR * epsilon
-        if not low < following < high:
-            following = 0.5 * (low + high)
-        if following < made.bottom:
-            left = following
-        if left or following in (low, high) or high == math.inf:
-            break
-        epsilon = following
-    return low, left
-
-
-def _newton(value: float, slope: float, delta: float) -> float:
-    """How far from here the logarithm of delta, along its tangent, passes that of `delta`; NaN where it has none."""
-    if not (0 < value < math.inf and -math.inf < slope < 0):
-        return math.nan
-    return (math.log(value) - math.log(delta)) * value / -slope
+    return found

@@ -2,60 +2,68 @@ r"""The privacy profile from the values of K on one vertical line, with a bound 
 
 On :math:`\mathrm{Re}\,z = t` the trapezoid rule of step h, with :math:`\Lambda = 2\pi/h`, is exactly
 
-.. math:: \frac h{2\pi}\sum_{n\in\mathbb Z} G(nh) = \sum_{k\in\mathbb Z} e^{tk\Lambda}\,\delta(\varepsilon + k\Lambda),
-          \qquad G(s) = \frac{e^{K(t+is) - \varepsilon(t+is)}}{(t+is)(1+t+is)}.
+.. math:: \frac h{2\pi}\sum_{n\in\mathbb Z} \frac{e^{K(z_n) - \varepsilon z_n}}{z_n(1+z_n)}
+          = \sum_{k\in\mathbb Z} e^{tk\Lambda}\,\delta(\varepsilon + k\Lambda), \qquad z_n = t + inh .
 
-Five things part the number that is computed from the truth; docs/theory/accounting.md proves a bound on each, and
-`Line.bracket` names them where it adds them up: *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*.
+Where all losses lie on a lattice of step a, K has the period :math:`2\pi/a` along the line. With :math:`\Lambda = Na`
+the sum over n and all its periods is a geometric series, and the same identity holds for N nodes with another kernel:
+
+.. math:: \frac1N\sum_{n=1}^{N} e^{K(z_n) - x_0 z_n}\, \frac{(1 - e^{-d}) + r_n(e^{-d} - e^{-a})}{(1-r_n)(1-r_ne^{-a})},
+          \qquad r_n = e^{-az_n},
+
+with :math:`x_0 = \varepsilon + d` the first point of the lattice that is not below :math:`\varepsilon`.
+
+What parts the number that is computed from the truth has a name each, here and in docs/theory/accounting.md, which
+proves the bounds: *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*, *transform*, *missing*, *blur*.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Lattice
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, below
 
-__all__ = ["Brackets", "Line", "log_zeta"]
+__all__ = ["Line", "log_zeta"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
-# The error of one round's M that a line allows for, relative to M(t) and to the size of what K is made of. Measured
-# against arbitrary precision the moment functions of this library stay below it; docs/theory/accounting.md.
-LOG_MOMENT_ERROR = 1e-13
-# Roundings of one summand beside those of its exponent, and of the sum: exponential, product, quotient, pairwise sum.
+# --- What carries a proof; docs/theory/accounting.md has the propositions.
+
+# Roundings of one summand in addition to those of its exponent, and of the sum: exponential, products, quotients,
+# pairwise sum.
 SUMMAND_ERROR = 64.0 * UNIT_ROUNDOFF
+# A relative error of all masses of a lattice changes delta by as much, to first order; a larger one than this does not.
+LARGEST_RELATIVE_ERROR = 0.05
 # A delta, at most one, is not read off summands of the size of exp(700): there the bracket is all of [0, 1].
 LARGEST_LOG_SCALE = 700.0
+
+# --- What only tunes speed.
+
 # Entries of one (epsilon, node) table: 16 MB.
 LARGEST_TABLE = 2**20
 
 
-class Brackets(NamedTuple):
-    """Rows of numbers with the truth between them."""
+class _Rows(NamedTuple):
+    """Some rows of the table of summands, which are ``terms * kernel``; `log_scale` was taken out of the terms."""
 
-    lower: Array
-    upper: Array
-
-
-class _Sums(NamedTuple):
-    """The sum and the smoothed density, each with a bound on its rounding (*rounding*).
-
-    All are relative to the modulus of the exponential at the real node, whose logarithm comes first.
-    """
-
+    rows: slice
     log_scale: Array
-    delta: Array
-    delta_rounding: Array
-    density: Array
-    density_rounding: Array
+    terms: ComplexArray
+    exponents: Array  # the size of what the exponent of each term was summed from
+    kernel: ComplexArray
+    slope_kernel: ComplexArray
 
 
 def log_zeta(t: Array) -> Array:
@@ -77,9 +85,11 @@ class Line:
     t, step
         Where the line is, and the distance of its nodes.
     values
-        K at ``t + i n step``, for n from 0.
+        K(z) - z `center` at ``t + i n step``, for n from 0.
+    center
+        A loss that is taken out of K so that its phases stay small.
     ceiling
-        A bound on the real part of K at and beyond the last node.
+        A bound on the real part of the values at and beyond the last node; minus infinity if there is no other node.
     sides, side_values
         Other points of the positive axis and upper bounds of K there; 0 may be among them.
     sizes
@@ -89,6 +99,16 @@ class Line:
         its value on the real axis; raised to n, that error shrinks with the factor to the power n - 1.
     variance
         Of the virtual Gaussian that is composed with the release, which makes the sum end; 0 for none.
+    lattice, points
+        Where all losses lie, if they do on a lattice, and the number of its points in a period of the sum.
+    errors
+        Bounds on the errors of M(z) / M(t), if they are known by themselves.
+    norm_error
+        A bound on the Euclidean norm of the errors of the masses, tilted by t and divided by M(t).
+    relative_error
+        By how much of themselves all masses may be off.
+    missing
+        A mass that has no place on the line, and counts as an infinite loss.
     """
 
     t: float
@@ -98,8 +118,15 @@ class Line:
     sides: Array
     side_values: Array
     sizes: Array
+    center: Fraction = Fraction(0)
     fewest_rounds: float = 1.0
     variance: float = 0.0
+    lattice: Lattice | None = None
+    points: int = 0
+    errors: Array | float = 0.0
+    norm_error: float = 0.0
+    relative_error: float = 0.0
+    missing: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.variance >= 0:  # no Gaussian has it, and every bound below takes it for one
@@ -107,6 +134,8 @@ class Line:
 
     def __mul__(self, rounds: float) -> Line:
         """The line of this many rounds."""
+        if self.lattice is not None:
+            raise TypeError("the points of a lattice move with the number of rounds")
         return replace(
             self,
             values=rounds * self.values,
@@ -118,10 +147,10 @@ class Line:
 
     __rmul__ = __mul__
 
-    @property
-    def nodes(self) -> ComplexArray:
-        """The points of the line."""
-        return np.asarray(self.t + 1j * (self.step * np.arange(self.values.size)), dtype=np.complex128)
+    def at(self, epsilon: float) -> Bracket:
+        """Lower and upper bounds of delta over the finite losses at one epsilon."""
+        lower, upper = self.bracket(np.array([epsilon]))
+        return Bracket(float(lower[0]), float(upper[0]))
 
     def bracket(self, epsilon: Array) -> Brackets:
         r"""Lower and upper bounds of :math:`\delta(\varepsilon)` over the finite losses, at every epsilon of a row.
@@ -134,66 +163,122 @@ class Line:
         -------
         docs/theory/accounting.md, "The error budget".
         """
-        sums = self._sums(epsilon)
-        lost_all = ~(sums.log_scale < LARGEST_LOG_SCALE)
-        scale = np.exp(np.where(lost_all, 0.0, sums.log_scale))
-        truncation = self._truncation(epsilon, sums.log_scale)
-        # Untruncated and unrounded, the sum is not below the truth: aliases are positive and smoothing raises delta.
-        upper = sums.delta + (sums.delta_rounding + truncation)
-        lost = self._alias(epsilon, sums.log_scale) + truncation + sums.delta_rounding
-        if self.variance:
-            lost = lost + self._smoothing(epsilon, sums)
-        lower = sums.delta - lost
-        if not (lost_all | (lower <= upper)).all():  # also where one of them is not a number
-            raise NumericalError("The exact sum of this run lost all its digits.")
-        with np.errstate(over="ignore"):  # more than any delta is capped by one
-            return Brackets(
-                np.where(lost_all, 0.0, np.maximum(below(scale * np.maximum(lower, 0.0)), 0.0)),
-                np.where(lost_all, 1.0, np.minimum(above(scale * upper), 1.0)),
-            )
+        if self.relative_error > LARGEST_RELATIVE_ERROR:
+            return Brackets(np.zeros_like(epsilon), np.ones_like(epsilon))
+        blur = 0.0 if self.lattice is None else self.lattice.blur
+        if not blur:
+            return self._bracket(epsilon)
+        # *blur*: losses may be off by this much, so delta is between those of two epsilons
+        margin = blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)
+        return Brackets(self._bracket(epsilon + margin).lower, self._bracket(epsilon - margin).upper)
 
     def value_and_slope(self, epsilon: float) -> tuple[float, float]:
         """The sum as computed and its derivative in epsilon, for Newton's method: not a bound."""
-        z, exponent, kernel = self._summands
-        log_scale = exponent[0].real - epsilon * self.t
-        terms = np.exp((exponent - epsilon * z) - log_scale) * kernel
-        scale = math.exp(min(log_scale, LARGEST_LOG_SCALE))
-        return scale * float(terms.real.sum()), -scale * float((terms * z).real.sum())
+        (rows,) = self._table(np.array([epsilon]))
+        scale = math.exp(min(float(rows.log_scale[0]), LARGEST_LOG_SCALE))
+        terms = rows.terms[0]
+        value = scale * float((terms * rows.kernel).real.sum())
+        return value, scale * float((terms * rows.slope_kernel).real.sum())
+
+    def _bracket(self, epsilon: Array) -> Brackets:
+        lower, upper = np.zeros_like(epsilon), np.ones_like(epsilon)
+        for rows in self._table(epsilon):
+            here = epsilon[rows.rows]
+            lost_all = ~(rows.log_scale < LARGEST_LOG_SCALE)
+            scale = np.exp(np.where(lost_all, 0.0, rows.log_scale))
+            modulus = np.abs(rows.terms)
+            error = SUMMAND_ERROR * modulus * rows.exponents + self._moment_errors(modulus)
+            value = (rows.terms * rows.kernel).real.sum(axis=1)
+            # *rounding*, and *transform* by the inequality of Cauchy and Schwarz
+            rounding = (error * np.abs(rows.kernel)).sum(axis=1) + self.norm_error * self._kernel_norm
+            rest = self._truncation(rows.log_scale, here) + rounding
+            # Untruncated and unrounded, the sum is not below the truth: aliases are positive and smoothing raises it.
+            most = (value + rest) * (1.0 + self.relative_error) + self.relative_error * rest
+            lost = rest + self._alias(here, rows.log_scale)
+            if self.variance:
+                lost = lost + self._smoothing(here, rows, error)
+            least = (value - lost) * (1.0 - self.relative_error) - self.relative_error * lost
+            if not (lost_all | (least <= most)).all():  # also where one of them is not a number
+                raise NumericalError("The exact sum of this run lost all its digits.")
+            with np.errstate(over="ignore"):  # more than any delta is capped by one
+                lower[rows.rows] = np.where(lost_all, 0.0, np.maximum(below(scale * np.maximum(least, 0.0)), 0.0))
+                # *missing*
+                upper[rows.rows] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
+        return Brackets(lower, upper)
 
     @cached_property
-    def _summands(self) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
-        """Nodes, smoothed K, and the weights of the trapezoid rule times 1 / (z (1 + z))."""
-        z = self.nodes
-        product = z * (1.0 + z)
-        exponent = self.values + (0.5 * self.variance) * product if self.variance else self.values
-        kernel = (self.step / math.pi) / product
-        kernel[0] *= 0.5
-        return z, exponent, kernel
+    def _nodes(self) -> ComplexArray:
+        return np.asarray(self.t + 1j * (self.step * np.arange(self.values.size)), dtype=np.complex128)
 
-    def _sums(self, epsilon: Array) -> _Sums:
-        z, exponent, kernel = self._summands
-        log_scale = exponent[0].real - epsilon * self.t
-        kernel_size = np.abs(kernel)
-        weight = kernel * (z * (1.0 + z)) if self.variance else None  # of the density, which has no 1 / (z (1 + z))
+    @cached_property
+    def _exponents(self) -> tuple[ComplexArray, Array]:
+        """The smoothed values, and the sizes of what they were summed from as far as rounding goes."""
+        z = self._nodes
+        exponent = self.values + (0.5 * self.variance) * (z * (1.0 + z)) if self.variance else self.values
         # Where M vanishes its logarithm is -inf, the summand is 0, and only the error of M itself is left.
-        size = 1.0 + np.abs(np.where(np.isfinite(exponent), exponent, 0.0))
-        damping = np.exp(-0.5 * self.variance * (z.imag * z.imag))
+        return exponent, 1.0 + np.abs(np.where(np.isfinite(exponent), exponent, 0.0))
+
+    @cached_property
+    def _damping(self) -> Array:
+        return np.exp(-0.5 * self.variance * self._nodes.imag**2)
+
+    def _moment_errors(self, modulus: Array) -> Array | float:
+        """What the errors of K, or of M, add to each term."""
         power = 1.0 - 1.0 / self.fewest_rounds
-        total = np.zeros((4, epsilon.size))
-        height = max(1, LARGEST_TABLE // z.size)
+        return LOG_MOMENT_ERROR * self.sizes * (modulus**power * self._damping ** (1.0 - power)) + self.errors
+
+    @cached_property
+    def _weights(self) -> Array:
+        """Those of the trapezoid rule, each node with its conjugate."""
+        if self.lattice is None:
+            weights = np.full(self.values.size, self.step / math.pi)
+        else:
+            weights = np.full(self.values.size, 2.0 / self.points)
+            if 2 * (self.values.size - 1) == self.points:  # its own conjugate, a period on
+                weights[-1] *= 0.5
+        weights[0] *= 0.5
+        return weights
+
+    @cached_property
+    def _kernels(self) -> tuple[ComplexArray, ComplexArray]:
+        """What of the kernel does not depend on epsilon, and that of the derivative."""
+        z = self._nodes
+        if self.lattice is None:
+            kernel = self._weights / (z * (1.0 + z))
+            return np.asarray(kernel), np.asarray(-z * kernel)
+        a = float(self.lattice.step)
+        once = -self._weights / np.expm1(-(z + 1.0) * a)
+        return np.asarray(-once / np.expm1(-z * a)), np.asarray(once)
+
+    def _table(self, epsilon: Array) -> Iterator[_Rows]:
+        """The summands for every epsilon of a row, by parts that fit the memory."""
+        z, (exponent, size) = self._nodes, self._exponents
+        kernel, slope_kernel = self._kernels
+        height = max(1, LARGEST_TABLE // z.size) if self.lattice is None else 1  # a kernel for each epsilon
         for start in range(0, epsilon.size, height):
             rows = slice(start, start + height)
-            shift = np.multiply.outer(epsilon[rows], z)
-            terms = np.exp((exponent - shift) - log_scale[rows, None])
-            modulus = np.abs(terms)
-            error = SUMMAND_ERROR * modulus * (size + np.abs(shift))
-            error += LOG_MOMENT_ERROR * self.sizes * (modulus**power * damping ** (1.0 - power))
-            total[0, rows] = (terms * kernel).real.sum(axis=1)
-            total[1, rows] = (error * kernel_size).sum(axis=1)
-            if weight is not None:
-                total[2, rows] = (terms * weight).real.sum(axis=1)
-                total[3, rows] = (error * np.abs(weight)).sum(axis=1)
-        return _Sums(log_scale, *total)
+            if self.lattice is None:
+                point, here, here_slope = epsilon[rows], kernel, slope_kernel
+            else:
+                first, distance = self._first_point(float(epsilon[start]))
+                a = float(self.lattice.step)
+                jump = math.exp(-distance) * -math.expm1(distance - a)  # exp(-d) - exp(-a)
+                here = kernel * (-math.expm1(-distance) + jump * np.exp(-z * a))
+                here_slope = -math.exp(-distance) * slope_kernel
+                point = np.array([first])
+            shift = np.multiply.outer(point, z)
+            log_scale = exponent[0].real - point * self.t
+            terms = np.exp((exponent - shift) - log_scale[:, None])
+            yield _Rows(rows, log_scale, terms, size + np.abs(shift), here, here_slope)
+
+    def _first_point(self, epsilon: float) -> tuple[float, float]:
+        """The first point of the lattice that is not below epsilon, from the center, and its distance to epsilon."""
+        lattice = self.lattice
+        if lattice is None:
+            raise TypeError("no lattice")
+        exact = Fraction(epsilon)
+        point = lattice.shift + lattice.step * math.ceil((exact - lattice.shift) / lattice.step)
+        return float(point - self.center), float(point - exact)
 
     def _alias(self, epsilon: Array, log_scale: Array) -> Array:
         """*Alias below* and *alias above*: what the neighbours at distance Λ add, by the best of `sides` on each side.
@@ -205,27 +290,58 @@ class Line:
         with np.errstate(divide="ignore"):  # a side too close to the line bounds nothing, and says inf
             geometric = -distance - np.log(-np.expm1(-distance))
         exponent = (smoothed + log_zeta(self.sides) + geometric) - np.multiply.outer(epsilon, self.sides)
-        exponent += SUMMAND_ERROR * (np.abs(smoothed) + distance + np.multiply.outer(epsilon, self.sides))
+        exponent += SUMMAND_ERROR * (np.abs(smoothed) + distance + np.abs(np.multiply.outer(epsilon, self.sides)))
         total = np.zeros_like(epsilon)
         for side in (self.sides < self.t, self.sides > self.t):
             total = total + np.exp(np.minimum(exponent[:, side].min(axis=1) - log_scale, LARGEST_LOG_SCALE))
         return total
 
-    def _truncation(self, epsilon: Array, log_scale: Array) -> Array:
-        """*Truncation*: nodes beyond the last, S, add up to at most exp(ceiling - t epsilon) / (pi S)."""
-        last = self.step * (self.values.size - 1)
-        return np.exp(self._log_ceiling(epsilon, log_scale)) / (math.pi * last)
+    @property
+    def _last(self) -> float:
+        return self.step * (self.values.size - 1)
 
-    def _log_ceiling(self, epsilon: Array, log_scale: Array) -> Array:
-        last = self.step * (self.values.size - 1)
+    def _truncation(self, log_scale: Array, epsilon: Array) -> Array:
+        """*Truncation*: nodes beyond the last, S, add up to at most exp(ceiling - t x) / (pi S), x where the sum is.
+
+        On a lattice of step a that is multiplied by pi^2 / 4 exp((t + 1/2) a).
+        """
+        if self.ceiling == -math.inf:
+            return np.zeros_like(log_scale)
+        exponent = self._log_ceiling(log_scale, epsilon)
+        if self.lattice is not None:
+            exponent = exponent + 2.0 * math.log(0.5 * math.pi) + (self.t + 0.5) * float(self.lattice.step)
+        return np.asarray(np.exp(np.minimum(exponent, LARGEST_LOG_SCALE)) / (math.pi * self._last))
+
+    def _log_ceiling(self, log_scale: Array, epsilon: Array) -> Array:
+        """The bound beyond the last node, relative to the real one."""
+        last = self._last
+        top = self._exponents[0][0].real
         smoothed = self.ceiling + 0.5 * self.variance * (self.t * (1.0 + self.t) - last * last)
         # The ceiling may be the small difference of terms as large as K on the real axis.
         size = abs(self.ceiling) + 2.0 * abs(self.values[0].real) + self.variance * last * last
-        error = SUMMAND_ERROR * (size + np.abs(log_scale))
-        return np.asarray(np.minimum(smoothed - epsilon * self.t - log_scale + error, LARGEST_LOG_SCALE))
+        error = SUMMAND_ERROR * (size + np.abs(log_scale) + np.abs(self.t * epsilon))
+        return np.asarray(np.minimum(smoothed - top + error, LARGEST_LOG_SCALE))
 
-    def _smoothing(self, epsilon: Array, sums: _Sums) -> Array:
+    def _smoothing(self, epsilon: Array, rows: _Rows, error: Array) -> Array:
         """*Smoothing*: a virtual Gaussian of variance v raises delta by at most v exp(v/8) times the density there."""
-        v, last = self.variance, self.step * (self.values.size - 1)
-        truncation = np.exp(self._log_ceiling(epsilon, sums.log_scale)) / (math.pi * v * last)
-        return v * math.exp(v / 8.0) * (sums.density + sums.density_rounding + truncation)
+        v, weights = self.variance, self._weights
+        density = (rows.terms * weights).real.sum(axis=1) + (error * weights).sum(axis=1)
+        truncation = np.exp(self._log_ceiling(rows.log_scale, epsilon)) / (math.pi * v * self._last)
+        return v * math.exp(v / 8.0) * np.asarray(density + truncation)
+
+    @cached_property
+    def _kernel_norm(self) -> float:
+        """A bound on the Euclidean norm of exp(-t d) (1 - exp(-d)) over the points at distances d >= 0, wrapped around.
+
+        Its square rises to its largest value and falls, so that its sum is at most the integral and that value. What
+        lies a period and more away adds at most the norm of exp(-t d), times the geometric series of exp(-t Λ).
+        """
+        if not self.norm_error or self.lattice is None:
+            return 0.0
+        t, a = self.t, float(self.lattice.step)
+        near = 1.0 / math.sqrt(-math.expm1(-2.0 * t * a))
+        integral = 1.0 / (t * (2.0 * t + 1.0) * (2.0 * t + 2.0) * a)
+        own = min(math.sqrt(integral + math.exp(2.0 * float(log_zeta(np.array(t))))), near)
+        around = -math.expm1(-t * 2.0 * math.pi / self.step)
+        # the scale of the sum is taken at the first point above epsilon, and the kernel's from epsilon on
+        return math.exp(t * a) * (own + near * (1.0 / around - 1.0))

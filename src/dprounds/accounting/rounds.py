@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dprounds.accounting.contour import unproven_epsilon
+from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
-from dprounds.accounting.loss_law import LossLaw, line_near
-from dprounds.accounting.saddle import saddle_at_epsilon
+from dprounds.accounting.place import line_near, saddle_at_epsilon
+from dprounds.accounting.profile import unproven_epsilon
+from dprounds.errors import NumericalError
 
 __all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
 
@@ -26,7 +27,7 @@ DEAR_SECANTS = 8
 NEAR = 1e-3
 
 
-def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: float, guess: float) -> float:
+def rounds_on_lines(law_of: Callable[[int], Composition], *, epsilon: float, delta: float, guess: float) -> float:
     """The rounds, not rounded down, at which delta is reached at `epsilon` by the sums along a line.
 
     Guarantee
@@ -37,7 +38,9 @@ def rounds_on_lines(law_of: Callable[[int], LossLaw], *, epsilon: float, delta: 
     for _ in range(LINES):
         made_for = int(rounds)
         law = law_of(made_for)
-        saddle = saddle_at_epsilon(law.log_moment, epsilon, start=start)
+        if law.lattice is not None:
+            raise NumericalError("The points of a lattice move with the number of rounds.")
+        saddle = saddle_at_epsilon(law, epsilon, start=start)
         start = saddle.t
         line = line_near(law, saddle, epsilon=epsilon, log_delta=math.log(delta))
         rounds = max(made_for * _multiple(line, epsilon, math.log(delta)), 1.0)
@@ -61,7 +64,7 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
 
 
 def parameter_on_lines(
-    law_of: Callable[[float], LossLaw], *, epsilon: float, delta: float, guess: float, settled: float
+    law_of: Callable[[float], Composition], *, epsilon: float, delta: float, guess: float, settled: float
 ) -> float | None:
     """The x, to a relative `settled`, at which the run of ``law_of(x)`` costs `epsilon`; None if it is not found.
 

@@ -1,23 +1,56 @@
-"""A rough picture of a loss, by a thousand atoms, from which a lattice is planned. It proves nothing."""
+"""Which lattice suits the loss of a run at one epsilon, by a rough picture of the loss: a thousand atoms.
+
+It proves nothing: every line bounds its own errors, and a lattice that suits its epsilon has small ones.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.cells import CellsOf
+from dprounds.accounting.cells import CellsOf, shift_through
+from dprounds.accounting.lattice import Grid, fast_length
+from dprounds.accounting.law import Composition, Saddle
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.place import search_saddle
 from dprounds.errors import NumericalError
+from dprounds.numerics.quadrature import short_binary_below
 
-__all__ = ["Plan", "Sketch"]
+__all__ = ["COARSE", "PRECISE", "Sketch"]
 
 Array = NDArray[np.float64]
 
+# All of these tune speed and tightness.
+# Spreading raises epsilon by about (t + 1) T h^2 / 12 and merging lowers it by half of that: the step makes this part
+# of epsilon, or of 1/t where epsilon is less than that. The coarse one is for lattices that look where epsilon is.
+PRECISE = 5e-6
+COARSE = 1e-3
+# Where the points do not suffice for this part, the bracket would be of no use.
+LEAST_PRECISION = 1e-2
+# The step, relative to epsilon and the deviation of the loss together.
+RESOLUTION = 0.003
+# Points of a period, and of one round's law. A transform of so many takes some 10 ms, and fewer than the least are no
+# faster.
+MOST_POINTS = 2**18
+LEAST_POINTS = 2**13
+# Where few frequencies count no array is as long as the period, and a step for this part costs little. One round's law
+# has few points, which take some ms, unless the other precision needs more.
+PRECISION_OF_FEW = 1e-8
+FEW_CELLS = 2**12
+MOST_CELLS = 2**15
+# Points of one round's law that are never exceeded.
+LARGEST_LAW = 2**20
+# Frequencies, and their products with points.
+MOST_FREQUENCIES = 2**8
+MOST_PRODUCTS = 2**19
+# Frequencies, relative to the one at which the spectrum seems to end: its bounds fall later, by a factor of pi/2 at
+# most where it is the one of a Gaussian.
+BEYOND_CUTOFF = 1.5
+# Points of a period that is never an array.
+LONGEST = 2**40
 # Losses from far below what rounds could add up to a nat, to more than anyone would accept, 6 % apart.
 MAGNITUDES = np.geomspace(1e-14, 1e4, 700)
 EDGES = np.concatenate([-MAGNITUDES[::-1], MAGNITUDES])
@@ -32,20 +65,17 @@ FACTORS_BELOW = np.array([0.95, 0.9, 0.8, 0.65, 0.5, 0.25, 0.1])
 SIDES = np.concatenate([FACTORS_BELOW, FACTORS_ABOVE])
 # A tilt below the saddle point has larger summands but aliases that fall faster; three of sixteen digits are spared.
 TILTS = np.array([1.0, 0.85, 0.7, 0.55, 0.4])
-LARGEST_LOSS = 7.0
+LOG_LARGEST_SUMMAND = 7.0
 # A tilt within this many deviations of the saddle point is as good as the saddle point.
 CLOSE_ENOUGH = 0.1
-# Newton's method on a monotone function, with a bisection where it fails, over all tilts there are.
-TILT_RANGE = (1e-12, 1e15)
-MOST_STEPS = 100
 # Frequencies at which |M| along the line is tried, relative to one over the deviation. A Gaussian spectrum is below
 # exp(-46), one part in 1e20, from 9.6 on.
 FREQUENCIES = np.geomspace(9.6, 96.0, 16)
 LOG_REST = -46.0
 
 
-class Plan(NamedTuple):
-    """A tilt, the ends of each part's losses, the period of the window, and points at which K bounds what is left.
+class _Plan(NamedTuple):
+    """A tilt, the ends of each part's losses, the period of the sum, and points at which K bounds its aliases.
 
     From the frequency `cutoff` on the spectrum of the sum seems to be negligible; it is infinite where none does.
     """
@@ -60,14 +90,15 @@ class Plan(NamedTuple):
 class Sketch:
     """The parts of a run, each by atoms at the mean of its cells."""
 
-    def __init__(self, cells: Sequence[CellsOf], rounds: Sequence[int]) -> None:
-        self.rounds = [float(n) for n in rounds]
+    def __init__(self, law: Composition) -> None:
+        self.rounds = [float(n) for _, n in law.parts]
         self.total = sum(self.rounds)
+        self.pairs = [part.atoms for part, _ in law.parts]
         self.p: list[Array] = []
         self.losses: list[Array] = []
         self.atoms: list[tuple[Array, Array]] = []
         self.start = 1.0
-        for cells_of in cells:
+        for cells_of in _cells_of(law):
             found = cells_of(EDGES)
             held = (found.p > 0) & (found.q > 0)
             if not held.any():
@@ -86,7 +117,7 @@ class Sketch:
         spread = ((p * (x - (p * x).sum()) ** 2).sum() for p, x in self.atoms)
         return math.sqrt(float(sum(n * one for n, one in zip(self.rounds, spread, strict=True))))
 
-    def log_moment(self, t: Array, ends: Sequence[tuple[float, float]]) -> Array:
+    def log_moment(self, t: Array, ends: list[tuple[float, float]]) -> Array:
         """About K at a row of points, of the losses up to the ends alone."""
         found = np.zeros(t.shape)
         for (p, losses), n, (_, high) in zip(self.atoms, self.rounds, ends, strict=True):
@@ -110,41 +141,86 @@ class Sketch:
     def epsilon(self, log_delta: float) -> float:
         """Epsilon at a delta by Laplace's method, which may be off by a factor where the tail is heavy."""
         # d log_delta(epsilon(t)) / dt = -t / width^2, up to the derivative of the width
-        return self._search(lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t).epsilon
-
-    def log_delta(self, epsilon: float) -> float:
-        """The logarithm of delta by Laplace's method."""
-        return self.saddle(epsilon).log_delta(epsilon)
+        found = search_saddle(
+            self.expand,
+            lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t,
+            start=self.start,
+            close=CLOSE_ENOUGH,
+        )
+        self.start = found.t
+        return found.epsilon
 
     def saddle(self, epsilon: float) -> Saddle:
-        """The saddle point for `epsilon`."""
-        return self._search(lambda here: (epsilon - here.epsilon) * here.width**2)
+        """The saddle point for `epsilon`, by the derivatives of the atoms' own K.
 
-    def _search(self, move: Callable[[Saddle], float]) -> Saddle:
-        """The point at which `move`, which falls with t, is a small part of the width.
-
-        Newton's method from where the last search ended, by the derivatives of the atoms' own K: where a rare large
-        loss takes over from the many small ones, K bends within a small part of t, too fast for differences.
+        Where a rare large loss takes over from the many small ones, K bends within a small part of t, too fast for
+        differences.
         """
-        t, (low, high) = self.start, TILT_RANGE
-        for _ in range(MOST_STEPS):
-            here = self.expand(t)
-            step = move(here)
-            if not math.isfinite(step):
-                break
-            if abs(step) <= CLOSE_ENOUGH * here.width or high <= low * (1.0 + 1e-12):
-                self.start = t
-                return here
-            low, high = (t, high) if step > 0 else (low, t)
-            following = min(max(t + step, 0.125 * t), 8.0 * t)
-            # a step that hardly moves within its bracket would take forever where K bends
-            t = following if low < following < high else math.sqrt(low) * math.sqrt(high)
-        raise NumericalError("The loss of this run is outside what doubles resolve.")
+        found = search_saddle(
+            self.expand, lambda here: (epsilon - here.epsilon) * here.width**2, start=self.start, close=CLOSE_ENOUGH
+        )
+        self.start = found.t
+        return found
 
-    def plan(self, epsilon: float, log_delta: float) -> Plan:
+    def grids(self, epsilon: float, log_delta: float, precision: float) -> list[Grid]:
+        """Lattices for epsilons near this one, the cheaper one first; the last one serves whatever the spectrum."""
+        plan = self._plan(epsilon, log_delta)
+        t = plan.t
+        widest = max(high - low for low, high in plan.ends)
+        # the square of a step at which spreading costs all of epsilon
+        square = 12.0 * max(epsilon, 1.0 / t) / ((t + 1.0) * self.total)
+        if not (0 < max(plan.period, widest) < math.inf and square > 0):
+            raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
+        # near 0 the body of the law counts, which a step must resolve whatever the tail needs
+        resolution = RESOLUTION * math.hypot(epsilon, self.deviation)
+        few = self._few(plan, square, resolution, widest)
+        found = [] if few is None else [few]
+        length = max(plan.period, widest)
+        finest = min(math.sqrt(square * precision), resolution)
+        step = short_binary_below(min(max(finest, length / MOST_POINTS), length / LEAST_POINTS))
+        if step * step <= square * precision * LEAST_PRECISION / PRECISE:
+            found.append(self._grid(plan, step, 0))
+        elif not found:
+            raise NumericalError("The exact sum of this run needs more memory than is allowed.")
+        return found
+
+    def _few(self, plan: _Plan, square: float, resolution: float, widest: float) -> Grid | None:
+        """A lattice of which a few frequencies are likely to be enough, if there is one."""
+        frequencies = BEYOND_CUTOFF * plan.cutoff * plan.period / (2.0 * math.pi) + 1.0
+        if not frequencies < MOST_FREQUENCIES:
+            return None
+        # as fine as is cheap; or else as need be; or else finer than the period of a transform would be
+        cells = [min(most, MOST_PRODUCTS / frequencies) / len(self.rounds) for most in (FEW_CELLS, MOST_CELLS)]
+        needed = math.sqrt(square * PRECISE)
+        step = max(math.sqrt(square * PRECISION_OF_FEW), widest / cells[0])
+        if step > needed:
+            step = max(needed, widest / cells[1])
+        step = short_binary_below(max(min(step, resolution), plan.period / LONGEST))
+        points = math.ceil(plan.period / step)
+        if step > max(needed, plan.period / MOST_POINTS) or widest > 1.1 * step * cells[1]:
+            return None
+        return self._grid(plan, step, math.ceil(frequencies)) if 4.0 * frequencies < points else None
+
+    def _grid(self, plan: _Plan, step: float, frequencies: int) -> Grid:
+        """The lattice of about this step, laid through the atoms of the first part that has any."""
+        pair = next((pair for pair in self.pairs if pair is not None and pair[1] - pair[0] >= step), None)
+        if pair is not None:
+            step = (pair[1] - pair[0]) / math.ceil((pair[1] - pair[0]) / step)
+        atoms = tuple(one if pair is not None and one == pair else None for one in self.pairs)
+        shifts = [0.0 if one is None else shift_through(one[0], step) for one in atoms]
+        ends = tuple(
+            (math.floor((low - shift) / step), math.ceil((high - shift) / step))
+            for (low, high), shift in zip(plan.ends, shifts, strict=True)
+        )
+        if not max(last - first for first, last in ends) <= LARGEST_LAW:
+            raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
+        points = math.ceil(plan.period / step) + 8 if frequencies else fast_length(plan.period / step + 8.0)
+        return Grid(step, ends, points, plan.t, plan.sides, frequencies, atoms)
+
+    def _plan(self, epsilon: float, log_delta: float) -> _Plan:
         """The tilt whose period is the shortest, of those at which the summands are not much larger than delta."""
         saddle = self.saddle(epsilon).t
-        ends = self.ends(saddle, log_delta)
+        ends = self._ends(saddle, log_delta)
         tilts = TILTS * saddle
         k = self.log_moment(np.append(tilts, np.outer(tilts, SIDES).ravel()), ends)
         at_tilts, at_sides = k[: tilts.size], k[tilts.size :].reshape(tilts.size, SIDES.size)
@@ -152,12 +228,12 @@ class Sketch:
         plans = [
             (*_period(float(t), epsilon, log_delta, row), float(t))
             for t, size, row in zip(tilts, sizes, at_sides, strict=True)
-            if t == saddle or size < LARGEST_LOSS
+            if t == saddle or size < LOG_LARGEST_SUMMAND
         ]
         period, sides, best = min(plans, key=lambda one: one[0])
-        return Plan(best, ends, period, sides, self.cutoff(best, ends))
+        return _Plan(best, ends, period, sides, self._cutoff(best, ends))
 
-    def cutoff(self, t: float, ends: Sequence[tuple[float, float]]) -> float:
+    def _cutoff(self, t: float, ends: list[tuple[float, float]]) -> float:
         """About where the spectrum of the tilted sum becomes negligible; infinite where it is not seen to."""
         laws = []
         variance = 0.0
@@ -177,7 +253,7 @@ class Sketch:
         small = np.maximum.accumulate(found[::-1])[::-1] <= LOG_REST
         return float(frequencies[int(np.argmax(small))]) if small.any() else math.inf
 
-    def ends(self, t: float, log_delta: float) -> list[tuple[float, float]]:
+    def _ends(self, t: float, log_delta: float) -> list[tuple[float, float]]:
         """For each part, losses outside of which there is next to nothing."""
         found = []
         for p, losses, n in zip(self.p, self.losses, self.rounds, strict=True):
@@ -228,18 +304,20 @@ def _tilted(p: Array, losses: Array, t: float) -> Array:
     return np.asarray(weights / weights.sum())
 
 
+def _cells_of(law: Composition) -> list[CellsOf]:
+    """The cells of every part."""
+    cells = [part.cells for part, _ in law.parts if part.cells is not None]
+    if len(cells) < len(law.parts):
+        raise NumericalError("No exact sum is known for so few rounds of this run.")
+    return cells
+
+
 def _period(t: float, epsilon: float, log_delta: float, k: Array) -> tuple[float, Array]:
-    """The least period of the window at which aliases are negligible, and the points at which K shows that."""
+    """The least period of the sum at which aliases are negligible, and the points at which K shows that."""
     sides = t * SIDES
     over = sides > t
     excess = np.append(0.0, k + log_zeta(sides) - sides * epsilon) - log_delta - LOG_CUT
     aliases = excess / np.abs(np.append(0.0, sides) - t)
-    beyond = (k - log_delta - LOG_CUT)[over] / sides[over] - epsilon
     below, above = aliases[np.append(True, ~over)], aliases[np.append(False, over)]
-    chosen = [
-        np.append(0.0, sides[~over])[below.argmin()],
-        sides[over][above.argmin()],
-        sides[over][beyond.argmin()],
-    ]
-    period = max(float(below.min()), float(above.min()), float(beyond.min()), 1.0 / t)
-    return period, np.unique([side for side in chosen if side > 0])
+    chosen = [np.append(0.0, sides[~over])[below.argmin()], sides[over][above.argmin()]]
+    return max(float(below.min()), float(above.min()), 1.0 / t), np.unique([side for side in chosen if side > 0])

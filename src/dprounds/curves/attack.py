@@ -11,8 +11,7 @@ from dprounds import _validate
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.curves.profile import last_epsilon, least_deltas
 from dprounds.errors import ParameterError
-from dprounds.mechanisms.base import Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Release, Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
-from dprounds.conversions import delta_from_rdp
+from dprounds.conversions.inner import converted_delta
 from dprounds.curves.by_orders import least_by_orders
-from dprounds.curves.on_lines import exact_deltas, far_deltas
+from dprounds.curves.on_lines import exact_deltas
 from dprounds.curves.rounds import checked_methods, table_orders
-from dprounds.errors import NumericalError, ParameterError
+from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.mechanisms.base import Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Release, Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 
@@ -123,10 +121,7 @@ def privacy_profile(
     by_orders = _by_orders(whole, at, (*methods, "optimal") if is_exact else methods)
     delta = {method: by_orders[method] for method in methods if method in by_orders}
     if is_exact:
-        exact = np.append(exact_deltas(whole, near)[0], far_deltas(whole, at[near.size :]))
-        for i in np.flatnonzero(np.isin(at, always) & (exact == math.inf)).tolist():
-            with suppress(NumericalError):
-                exact[i] = whole.delta(epsilon=float(at[i]), method="exact")
+        exact, _ = exact_deltas(whole, at)
         # as in a run, a best order that proves less is as exact
         exact = np.where(exact < math.inf, np.minimum(exact, by_orders["optimal"]), exact)
         if (exact < math.inf).any():
@@ -159,7 +154,8 @@ def _by_orders(run: Run, at: Array, methods: Sequence[str]) -> dict[str, Array]:
         return np.broadcast_to(run.finite_rdp(orders), (at.size, orders.size))
 
     def convert(known: Array, orders: Array, method: str) -> Array:
-        return np.asarray(delta_from_rdp(known, order=orders, epsilon=at[:, None], method=method))
+        given, at_order, at_epsilon = np.broadcast_arrays(known, orders, at[:, None])
+        return converted_delta(given, at_order, at_epsilon, method)
 
     finite = least_by_orders(rdps, convert, methods, corners=table_orders(run))
     # m + (1 - m) δ, rounded up

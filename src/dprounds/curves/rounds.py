@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds import _validate
-from dprounds.conversions import epsilon_from_rdp
+from dprounds.conversions.inner import converted_epsilon
 from dprounds.curves.by_orders import least_by_orders
 from dprounds.curves.on_lines import exact_epsilons
 from dprounds.curves.spacing import rounds_to_draw
-from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.errors import ParameterError
 from dprounds.mechanisms import RdpCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.mechanisms.base import Mechanism, Release
-from dprounds.numerics.complex_plane import Numbers
+from dprounds.mechanisms.base import Release, total_rdp
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 
@@ -149,23 +148,6 @@ def checked_methods(methods: Sequence[str]) -> tuple[str, ...]:
     return tuple(method for method in RUN_METHODS if method in chosen)
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class _Tabulated(Mechanism):
-    """A step whose Rényi curve is known at one row of orders, so that it composes as every mechanism does."""
-
-    known: Array
-
-    def finite_rdp(self, orders: Array) -> Array:
-        """The row, whose orders the caller has at hand."""
-        return self.known
-
-    def _max_loss(self, direction: str) -> float:
-        return math.inf
-
-    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
-        raise UnsupportedError("A row of Rényi bounds has no moment function.")
-
-
 def table_orders(release: Release) -> list[float]:
     """The orders at which a part of the release is given by a table."""
     tables = [part for part in (release * 1).mechanisms if isinstance(part, RdpCurve)]
@@ -180,11 +162,12 @@ def _by_orders(step: Release, counts: Sequence[int], delta: float, methods: Sequ
     rest = np.where(some, (delta - mass) / np.where(some, 1.0 - mass, 1.0) * (1.0 - 4.0 * UNIT_ROUNDOFF), 0.5)
 
     def rdps(orders: Array) -> Array:
-        table = _Tabulated(step.finite_rdp(orders))  # once for all counts
-        return np.stack([(table * n).finite_rdp(orders) for n in counts])
+        known = step.finite_rdp(orders)  # once for all counts
+        return np.stack([total_rdp([(known, n)], orders) for n in counts])
 
     def convert(known: Array, orders: Array, method: str) -> Array:
-        return np.asarray(epsilon_from_rdp(known, order=orders, delta=rest[:, None], method=method))
+        given, at_order, at_delta = np.broadcast_arrays(known, orders, rest[:, None])
+        return converted_epsilon(given, at_order, at_delta, method)
 
     answers = least_by_orders(rdps, convert, methods, corners=table_orders(step))
     if some.all():

@@ -53,10 +53,12 @@ def some_rounds(rounds: Sequence[int], most: int) -> set[int]:
     >>> sorted(some_rounds(range(1, 101), 5))
     [1, 7, 22, 52, 100]
     """
+    if most >= len(rounds):
+        return set(rounds)
     if most < 2:
         return set(rounds[-1:]) if most else set()
     roots = np.cbrt(np.asarray(rounds, dtype=np.float64))
-    wanted = np.linspace(roots[0], roots[-1], most) if roots.size else roots
+    wanted = np.linspace(roots[0], roots[-1], most)
     return {rounds[int(np.abs(roots - root).argmin())] for root in wanted}
 
 

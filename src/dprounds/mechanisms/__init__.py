@@ -1,9 +1,11 @@
 """What noise was added: one file a mechanism, one formula each, and composition."""
 
 from dprounds.mechanisms.approximate_dp import ApproximateDP
-from dprounds.mechanisms.base import Mechanism, Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Mechanism, Release, Run
 from dprounds.mechanisms.discrete_gaussian import DiscreteGaussian
+from dprounds.mechanisms.discrete_laplace import DiscreteLaplace
+from dprounds.mechanisms.discrete_pair import DiscretePair
+from dprounds.mechanisms.exponential_mechanism import ExponentialMechanism
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.laplace import Laplace
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
@@ -16,6 +18,9 @@ __all__ = [
     "ZCDP",
     "ApproximateDP",
     "DiscreteGaussian",
+    "DiscreteLaplace",
+    "DiscretePair",
+    "ExponentialMechanism",
     "Gaussian",
     "Laplace",
     "Mechanism",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import FAILURE_MASS, FINITE_EPSILON, real
+from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.base import Mechanism
-from dprounds.mechanisms.randomized_response import RandomizedResponse, two_point_log_moment
+from dprounds.mechanisms.randomized_response import RandomizedResponse, two_point_law, two_point_log_moment
 from dprounds.numerics.complex_plane import Numbers
 
 __all__ = ["ApproximateDP"]
@@ -65,10 +66,5 @@ class ApproximateDP(Mechanism):
     def _max_loss(self, direction: str) -> float:
         return self.epsilon
 
-    @property
-    def _max_loss_is_least(self) -> bool:
-        return True
-
-    @property
-    def _response_loss(self) -> float | None:
-        return self.epsilon
+    def _law(self, direction: str) -> LossLaw:
+        return two_point_law(self, self.epsilon, float(np.log1p(-self.delta)), self.delta)

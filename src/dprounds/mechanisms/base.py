@@ -1,47 +1,50 @@
-r"""What every release has in common: a moment function, and what is read off it.
+r"""Releases: a mechanism is one, described by one formula; a run is many, and answers what they cost.
 
-`Release` is the interface. A `Mechanism` is one release, described by one formula; a
-`Run <dprounds.mechanisms.composition.Run>` is many.
+With :math:`(P, Q)` the worst pair of output laws on neighbouring data and :math:`L = \log dP/dQ` under :math:`P`, a
+mechanism is known by
+
+.. math:: M(z) = E_P[e^{zL};\, L < \infty], \qquad K = \log M.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, SupportsIndex, overload
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property, lru_cache
+from typing import SupportsIndex, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dprounds._validate import ORDER, Interval, choice, given_array, real_array, show
-from dprounds.accounting.cells import Cells
-from dprounds.accounting.lattice import Part
-from dprounds.accounting.line import LOG_MOMENT_ERROR
-from dprounds.accounting.loss_law import LossLaw, refuse_contradictions
+from dprounds._validate import ORDER, Interval, choice, count, given_array, real_array, show
+from dprounds.accounting.answers import Account
+from dprounds.accounting.law import (
+    Composition,
+    LossLaw,
+    probability_of_any,
+    refuse_contradictions,
+    sum_of_losses,
+    total_over_rounds,
+)
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
+from dprounds.mechanisms.accounted import Accounted
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
-from dprounds.numerics.rounding import above, ratio_above
-
-if TYPE_CHECKING:
-    from dprounds.mechanisms.composition import Run
+from dprounds.numerics.rounding import above
 
 __all__ = [
     "ADD",
     "ADD_REMOVE",
     "BOTH_DIRECTIONS",
-    "MAX_LOSS_ERROR",
     "RELATIONS",
     "REMOVE",
     "Mechanism",
     "Release",
-    "Sampleable",
-    "sampled_law",
+    "Run",
+    "check_relations",
+    "total_rdp",
 ]
 
 Array = NDArray[np.float64]
@@ -53,22 +56,21 @@ BOTH_DIRECTIONS = (REMOVE, ADD)
 ADD_REMOVE = "add-remove"
 RELATIONS = (ADD_REMOVE, "replace-one", "zero-out")
 
-# Values of K on one line of the exact accountant. A closed form gives the many in some 10 ms. A quadrature gets longer
-# as it goes up the line; of 40 DP-SGD runs 37 needed no more than the few, and the others no less than ten times them.
-MOST_NODES = 2**16
-MOST_DEAR_NODES = 2**8
-# Mechanisms that are known not to contradict themselves.
-MOST_REMEMBERED = 2**14
-
-# Largest losses are logarithms of a few terms, and their sums over parts are rounded once: far closer than this.
-MAX_LOSS_ERROR = 1e-9
-
 REAL_PART = Interval.parse("(0, inf)")
 
+# --- What carries a proof.
+
 # A closed form takes fewer than forty roundings, none of which is amplified: 40 * 2^-53 < 5e-15.
-RELATIVE_HAIR = 1e-14
+RELATIVE_ERROR = 1e-14
 # What underflows on the way is below 1e-307 even after division by the smallest order - 1, which is 2^-52.
-ABSOLUTE_HAIR = 1e-300
+ABSOLUTE_ERROR = 1e-300
+# A product and a sum for each part; a thousand parts round by at most 1000 * 2^-53 < 2e-13 of the total.
+ERROR_PER_PART = 2.0**-52
+
+# --- What only tunes speed.
+
+# Laws that are remembered, so that a mechanism is described and checked once.
+MOST_REMEMBERED = 2**12
 
 
 class Release(ABC):
@@ -104,17 +106,12 @@ class Release(ABC):
         return None
 
     @property
-    def _reach(self) -> float:
-        """An upper bound on the probability that a record is seen at all: no delta exceeds it."""
-        return 1.0
-
-    @property
     def has_moment_function(self) -> bool:
         """Whether `log_moment` answers; without it only the Rényi methods apply."""
         return True
 
     def max_loss(self, direction: str = REMOVE) -> float:
-        """The least upper bound of the finite privacy losses; ``inf`` where there is none. Errs upward by a hair."""
+        """The least upper bound of the finite privacy losses; ``inf`` where there is none. Errs upward by a margin."""
         return self._max_loss(self._checked(direction))
 
     @overload
@@ -137,23 +134,28 @@ class Release(ABC):
             Rényi order or orders, real, in (1, inf].
         """
         orders = real_array("order", order, ORDER)
-        flat = orders.ravel()
-        finite = np.isfinite(flat)
-        bounds = np.full(flat.shape, math.inf)
+        bounds = self._bounds(orders.ravel())
+        return bounds.reshape(orders.shape) if orders.ndim else float(bounds[0])
+
+    def _bounds(self, orders: Array) -> Array:
+        """`rdp` at a row of valid orders."""
+        finite = np.isfinite(orders)
+        bounds = np.full(orders.shape, math.inf)
         # A bound too large for a double is reported as inf, which bounds it; what is not a number is refused below.
         with np.errstate(all="ignore"):
             pure = self._pure_epsilon()
             try:
                 # no order exceeds the infinite one
-                bounds[finite] = np.minimum(self._rdp(flat[finite]), pure) if finite.any() else pure
+                bounds[finite] = np.minimum(self._rdp(orders[finite]), pure) if finite.any() else pure
             except OverflowError:
                 raise self._out_of_range() from None
         if not finite.all():
-            self._refuse_contradictions()  # which the finite orders see in their values
             bounds[~finite] = pure
+            if self.has_moment_function and pure != math.inf:
+                self.law()  # refuses a largest loss that contradicts the moments, which the finite orders see
         if np.isnan(bounds).any():
             raise self._out_of_range()
-        return bounds.reshape(orders.shape) if orders.ndim else float(bounds[0])
+        return bounds
 
     @overload
     def log_moment(self, z: float, direction: str = REMOVE) -> float: ...
@@ -191,80 +193,37 @@ class Release(ABC):
         return values.reshape(points.shape) if points.ndim else values.item()
 
     def finite_rdp(self, orders: Array) -> Array:
-        """The Rényi bound given that no loss is infinite: what accounting converts beside `infinite_mass`."""
-        return np.asarray(self.rdp(orders))
-
-    def law(self, direction: str = REMOVE) -> LossLaw:
-        """One direction, as the exact accountant takes it.
-
-        Raises `NumericalError` where K is out of its reach, and `ParameterError` for a mechanism that contradicts
-        itself: whose largest loss is no number, or below what its moment function tells.
-        """
-        direction = self._checked(direction)
-        if self._lacks_noise:
-            raise NumericalError(f"A sampled part of {show(self)} has too little noise for an exact sum.")
-        return LossLaw(
-            of=self,
-            log_moment=lambda z: self._log_moment(z, direction),
-            ceiling=(lambda t, s: self._ceiling(t, s, direction)) if self._falls or not self._is_dear else None,
-            infinite_mass=self.infinite_mass,
-            max_loss=self._max_loss(direction),
-            fewest_rounds=self._fewest_rounds(),
-            most_nodes=MOST_DEAR_NODES if self._is_dear else MOST_NODES,
-            smoothed=not self._is_dear,
-        )
+        """The Rényi bound given that no loss is infinite: what accounting converts in addition to `infinite_mass`."""
+        return self._bounds(orders)
 
     @abstractmethod
-    def _refuse_contradictions(self) -> None:
-        """Raise `ParameterError` where a largest loss contradicts the moments, as far as these can be computed."""
+    def as_run(self) -> Run:
+        """A mechanism is a run of one round."""
 
-    @property
-    def _falls(self) -> bool:
-        """Whether the ceiling falls along a line; the laws of atoms and lattices do not."""
-        return False
+    @abstractmethod
+    def law(self, direction: str = REMOVE) -> LossLaw | Composition:
+        """One direction, as the exact accountant takes it.
 
-    @property
-    def _response_loss(self) -> float | None:
-        """The loss a of each round, if every round's finite part is a randomized response of loss a; else None."""
-        return None
-
-    @property
-    def _has_cells(self) -> bool:
-        """Whether the masses of intervals of the loss are known, so that a lattice can carry it."""
-        return False
-
-    def _lattice_parts(self, direction: str) -> list[Part]:
-        """Every mechanism by its cells, with its rounds; only where `_has_cells`."""
-        raise NumericalError(f"No exact sum is known for so few rounds of {show(self)}.")
-
-    @property
-    def _lacks_noise(self) -> bool:
-        """Whether K is a quadrature that no line could wait for."""
-        return False
-
-    @property
-    def _is_dear(self) -> bool:
-        """Whether a value of K far up a line costs a long quadrature."""
-        return False
+        Raises `ParameterError` for a mechanism that contradicts itself: whose largest loss is no number, or below what
+        its moment function tells.
+        """
 
     def __mul__(self, rounds: SupportsIndex) -> Run:
         """This release, `rounds` times."""
-        # A run is made of releases, so its module can be imported only once this one is complete.
-        from dprounds.mechanisms.composition import repeat  # noqa: PLC0415  (a run needs this module)
-
-        return repeat(self, rounds)
+        times = count("rounds", cast(int, rounds))
+        return Run(tuple((part, once * times) for part, once in self.as_run().parts))
 
     __rmul__ = __mul__
 
     def __add__(self, other: Release) -> Run:
         """This release and the other one, in either order and adaptively."""
-        from dprounds.mechanisms.composition import join  # noqa: PLC0415  (a run needs this module)
-
-        return join(self, other)
+        if not isinstance(other, Release):
+            raise TypeError(f"a release is a mechanism or a run, not {type(other).__name__}")
+        return Run((*self.as_run().parts, *other.as_run().parts))
 
     def __radd__(self, other: object) -> Run:
         """So that ``sum(steps)`` works, which starts from 0."""
-        return self * 1 if isinstance(other, int) and other == 0 else NotImplemented
+        return self.as_run() if isinstance(other, int) and other == 0 else NotImplemented
 
     def _out_of_range(self) -> NumericalError:
         return NumericalError(f"The moment function of {show(self)} is beyond the range of doubles here.")
@@ -272,14 +231,9 @@ class Release(ABC):
     def _checked(self, direction: str) -> str:
         return choice("direction", direction, self.directions)
 
+    @abstractmethod
     def _pure_epsilon(self) -> float:
-        """The Rényi bound of infinite order."""
-        return math.inf if self.infinite_mass > 0 else max(map(self._max_loss, self.directions))
-
-    @property
-    def _max_loss_is_least(self) -> bool:
-        """Whether no bound on the finite losses is below `max_loss` by more than `MAX_LOSS_ERROR` of it."""
-        return False
+        """The Rényi bound of infinite order: the largest loss, or inf where any mass is there."""
 
     @abstractmethod
     def _rdp(self, orders: Array) -> Array:
@@ -293,20 +247,13 @@ class Release(ABC):
     def _max_loss(self, direction: str) -> float:
         """`max_loss` in a valid direction."""
 
-    @abstractmethod
-    def _ceiling(self, t: float, s: Array, direction: str) -> Array:
-        """Upper bounds of the real part of K on the half-lines from ``t + is`` upward, for a row s."""
-
-    @abstractmethod
-    def _fewest_rounds(self) -> float:
-        """The least rounds of any part whose M is known only relative to M(t); `inf` if there is none."""
-
 
 class Mechanism(Release):
     """One release: a frozen value that prints as the call that makes it.
 
     A subclass is a dataclass, ``@dataclass(frozen=True, repr=False)``, whose fields are its parameters, with
     ``_log_moment`` and ``_max_loss``. That is all: composition, Rényi bounds and exact accounting follow from these.
+    One that knows more of its loss overrides ``_law``.
     """
 
     def __repr__(self) -> str:
@@ -316,94 +263,229 @@ class Mechanism(Release):
         written = [text if number == 0 else f"{name}={text}" for number, (name, text) in enumerate(values)]
         return f"{type(self).__name__}({', '.join(written)})"
 
-    def _refuse_contradictions(self) -> None:
-        if type(self).__hash__ is None:
-            _check_laws.__wrapped__(self)
-        else:
-            _check_laws(self)
+    def as_run(self) -> Run:
+        """One round."""
+        return Run(((self, 1),))
+
+    @property
+    def account(self) -> Account:
+        """That of one round."""
+        return self.as_run().account
+
+    def law(self, direction: str = REMOVE) -> LossLaw:
+        """One direction of one round."""
+        direction = self._checked(direction)
+        return self._law(direction) if type(self).__hash__ is None else _remembered_law(self, direction)
+
+    def _law(self, direction: str) -> LossLaw:
+        """`law` in a valid direction; by default what `_log_moment` and `_max_loss` tell."""
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            infinite_mass=self.infinite_mass,
+            max_loss=self._max_loss(direction),
+        )
+
+    def _pure_epsilon(self) -> float:
+        return _pure_epsilon(self) if type(self).__hash__ is None else _remembered_pure_epsilon(self)
 
     def _set(self, **values: object) -> None:
         """Replaces fields by their validated values while the frozen object is being made."""
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def _ceiling(self, t: float, s: Array, direction: str) -> Array:
-        """K(t), which |M| exceeds nowhere on the line: all that is known of atoms and lattices."""
-        value = float(self._log_moment(np.array([t]), direction)[0].real)
-        return np.full_like(s, value + LOG_MOMENT_ERROR * abs(value))
-
-    def _fewest_rounds(self) -> float:
-        return 1.0
-
-    def _max_loss_of(self, rounds: int, direction: str) -> float:
-        """The largest loss of so many rounds, the least double that is not below it."""
-        loss = self._max_loss(direction)
-        if not 0.0 < loss < math.inf:
-            return loss
-        over, under = float(loss).as_integer_ratio()
-        return ratio_above(rounds * over, under)
-
-    def _cells(self, edges: Array, direction: str) -> Cells:
-        """Masses under P and Q of the intervals between increasing edges of the loss; only where `_has_cells`."""
-        raise NumericalError(f"No exact sum is known for so few rounds of {show(self)}.")
-
-    def _lattice_parts(self, direction: str) -> list[Part]:
-        return [Part(lambda edges: self._cells(edges, direction), 1)]
-
     def _rdp(self, orders: Array) -> Array:
         t = orders - 1.0
         value = self._log_moment(t, REMOVE).real
         refuse_contradictions(self, self._max_loss(REMOVE), self.infinite_mass, t, value)
         # where nothing is released the largest loss, 0, is the bound: see `rdp`
-        return above(value / t, RELATIVE_HAIR * value / t + ABSOLUTE_HAIR)
+        return above(value / t, RELATIVE_ERROR * value / t + ABSOLUTE_ERROR)
+
+
+def _pure_epsilon(mechanism: Mechanism) -> float:
+    return math.inf if mechanism.infinite_mass > 0 else max(map(mechanism._max_loss, mechanism.directions))
+
+
+_remembered_pure_epsilon = lru_cache(maxsize=MOST_REMEMBERED)(_pure_epsilon)
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _check_laws(mechanism: Mechanism) -> None:
-    """Make the laws of a mechanism, which refuse what contradicts itself; what was made once is not made again."""
-    if mechanism.has_moment_function and mechanism._max_loss(REMOVE) != math.inf:
-        with np.errstate(all="ignore"), suppress(NumericalError, OverflowError):
-            for direction in mechanism.directions:
-                mechanism.law(direction)
+def _remembered_law(mechanism: Mechanism, direction: str) -> LossLaw:
+    return mechanism._law(direction)
 
 
-def sampled_law(log_weights: Array, log_ratios: Array, rate: float, direction: str) -> TiltableLaw:
-    r"""The privacy loss under its first law, where :math:`w = 1 - q + q e^v` at rate q.
+@dataclass(frozen=True, eq=False, repr=False)
+class Run(Accounted, Release):
+    """Mechanisms, each with its number of rounds, composed adaptively.
+
+    A round may depend on the outputs before it; the mechanisms and their rounds are fixed beforehand.
+
+    Written as ``step * rounds`` and ``run + run``. Equal mechanisms are merged and the order of the parts does not
+    matter, so two runs are equal when they hold the same releases. The empty run costs nothing.
 
     Parameters
     ----------
-    log_weights, log_ratios
-        Points and weights that stand for the law of :math:`v = \log dP/dQ` under :math:`Q`.
-    rate
-        q, in (0, 1).
-    direction
-        The loss is log w under the mixture in the direction remove, and -log w under Q in the direction add.
+    parts
+        Pairs of a mechanism and its rounds, an integer in [0, inf).
+
+    Theorem
+    -------
+    [Mir17, Proposition 1] for Rényi bounds; [ZDW22, Theorem 10] for pairs that dominate.
+
+    Examples
+    --------
+    >>> from dprounds.mechanisms import Gaussian, Laplace
+    >>> run = Gaussian(2.0) * 3 + Laplace(5.0)
+    >>> run == Laplace(5.0) + Gaussian(2.0) + 2 * Gaussian(2.0)
+    True
+    >>> round(run.rdp(order=2.0), 6)
+    0.787015
     """
-    log_mix = log_mixture(rate, log_ratios)
-    ulps = log_mixture_ulps(rate, log_ratios, log_mix)
-    if direction == ADD:
-        return TiltableLaw(log_weights, -log_mix, ulps)
-    return TiltableLaw(log_weights + log_mix, log_mix, ulps)
 
+    parts: tuple[tuple[Mechanism, int], ...] = ()
 
-class Sampleable(Mechanism):
-    r"""A mechanism that can follow Poisson sampling.
+    def __post_init__(self) -> None:
+        merged: dict[Mechanism, int] = {}
+        try:
+            if not isinstance(self.parts, (tuple, list)):
+                raise TypeError
+            pairs = [(mechanism, rounds) for mechanism, rounds in self.parts]
+        except (TypeError, ValueError):
+            raise ParameterError(f"parts must pair mechanisms with rounds, got {show(self.parts)}.") from None
+        for mechanism, rounds in pairs:
+            if not isinstance(mechanism, Mechanism):
+                raise ParameterError(f"parts must pair mechanisms with rounds, got {show(mechanism)}.")
+            if type(mechanism).__hash__ is None:
+                name = type(mechanism).__name__
+                raise ParameterError(
+                    f"A mechanism must not change: declare {name} @dataclass(frozen=True, repr=False)."
+                )
+            merged[mechanism] = merged.get(mechanism, 0) + count("rounds", rounds)
+        most = max(merged.values(), default=0)
+        if not most <= sys.float_info.max:
+            raise ParameterError(
+                f"rounds must be at most {sys.float_info.max:.2g}, got one of {most.bit_length()} bits."
+            )
+        held = tuple((mechanism, rounds) for mechanism, rounds in merged.items() if rounds)
+        object.__setattr__(self, "parts", held)
+        check_relations(self.mechanisms)
 
-    Its pair must be symmetric: an involution of the outputs swaps P and Q. Then one direction of the sampled pair is
-    never cheaper in Rényi terms than the other; see docs/theory/mechanisms.md.
-    """
+    @cached_property
+    def mechanisms(self) -> tuple[Mechanism, ...]:
+        """The different mechanisms, in the order in which they first came."""
+        return tuple(mechanism for mechanism, _ in self.parts)
 
     @property
-    def _largest_sampled_order(self) -> float:
-        """Up to here the moments of the sampled mechanism are computed; beyond, sampling is not credited."""
-        return math.inf
+    def rounds(self) -> int:
+        """The number of releases."""
+        return sum(rounds for _, rounds in self.parts)
 
-    @abstractmethod
-    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
-        """The law of the privacy loss at a rate in (0, 1), as `sampled_law` makes it, fit for its moments at z.
+    def __repr__(self) -> str:
+        terms = [f"{mechanism!r} * {rounds}" for mechanism, rounds in self.parts]
+        return " + ".join(terms) or "Run()"
 
-        Points z that can share a law come together, as indices into `z`; each index comes once.
-        """
+    def __eq__(self, other: object) -> bool:
+        return dict(self.parts) == dict(other.parts) if isinstance(other, Run) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.parts))
+
+    @cached_property
+    def directions(self) -> tuple[str, ...]:
+        """Both directions as soon as one part has both; each is composed by itself."""
+        return BOTH_DIRECTIONS if any(ADD in part.directions for part in self.mechanisms) else (REMOVE,)
+
+    @property
+    def relation(self) -> str | None:
+        """That of the parts that have one, which is the same for all of them."""
+        return next((part.relation for part in self.mechanisms if part.relation is not None), None)
+
+    @property
+    def sampling(self) -> str | None:
+        """That of the parts that sample; each way once, separated by commas."""
+        return ", ".join(dict.fromkeys(part.sampling for part in self.mechanisms if part.sampling is not None)) or None
+
+    @cached_property
+    def infinite_mass(self) -> float:
+        """The probability that some round has infinite loss, one minus the product of those that it has not."""
+        return probability_of_any((part.infinite_mass, rounds) for part, rounds in self.parts)
+
+    @property
+    def has_moment_function(self) -> bool:
+        """Whether every part has one."""
+        return all(part.has_moment_function for part in self.mechanisms)
+
+    @cached_property
+    def laws(self) -> Mapping[str, Composition]:
+        """The law of the sum of all losses in each direction; none where a part has no moment function."""
+        if not self.has_moment_function:
+            return {}
+        return {
+            direction: Composition(tuple((part.law(_of(part, direction)), rounds) for part, rounds in self.parts))
+            for direction in self.directions
+        }
+
+    def law(self, direction: str = REMOVE) -> Composition:
+        """One direction of the sum of all losses."""
+        return self.laws[self._checked(direction)]
+
+    def as_run(self) -> Run:
+        """Itself."""
+        return self
+
+    @cached_property
+    def account(self) -> Account:
+        """The run as accounting sees it."""
+        return Account(self, self.laws, self.finite_rdp, self.infinite_mass)
+
+    def _rdp(self, orders: Array) -> Array:
+        return total_rdp([(part._bounds(orders), rounds) for part, rounds in self.parts], orders)
+
+    def finite_rdp(self, orders: Array) -> Array:
+        """The Rényi bound given that no round's loss is infinite, a sum as well, and never above the largest loss."""
+        total = total_rdp([(part.finite_rdp(orders), rounds) for part, rounds in self.parts], orders)
+        return np.minimum(total, self._largest_loss)
+
+    @cached_property
+    def _largest_loss(self) -> float:
+        return max(map(self._max_loss, self.directions))
+
+    def _pure_epsilon(self) -> float:
+        return math.inf if self.infinite_mass > 0 else self._largest_loss
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        return self.laws[direction].log_moment(z)
+
+    def _max_loss(self, direction: str) -> float:
+        if self.laws:
+            return self.laws[direction].max_loss
+        return sum_of_losses((part._max_loss(_of(part, direction)), rounds) for part, rounds in self.parts)
+
+
+def total_rdp(rdps: Sequence[tuple[Array, int]], orders: Array) -> Array:
+    """The Rényi bounds of many rounds, from those of one of each part, moved past the rounding of the sum."""
+    with np.errstate(over="ignore", invalid="ignore"):  # inf is a bound; what is not a number `rdp` refuses
+        total = total_over_rounds(rdps, np.zeros_like(orders))
+    return np.where(total > 0, above(total, (len(rdps) * ERROR_PER_PART) * total), total)
+
+
+def check_relations(parts: Iterable[Mechanism]) -> None:
+    """Raise if parts speak of different neighbours: no guarantee holds for their composition."""
+    found: dict[str, Mechanism] = {}
+    for part in parts:
+        if part.relation is not None:
+            found.setdefault(choice("relation", part.relation, RELATIONS), part)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        raise UnsupportedError(
+            f"{show(first)} and {show(second)} cannot be added up: the first counts data sets as neighbours by "
+            f"{one}, the second by {other}. Account for them separately, or describe both by one relation."
+        )
+
+
+def _of(part: Mechanism, direction: str) -> str:
+    """The direction of a part in a run that is composed in `direction`: a symmetric part has one for both."""
+    return direction if direction in part.directions else REMOVE
 
 
 def _moment_points(z: ArrayLike) -> Numbers:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
+from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, atoms_in_cells
+from dprounds.accounting.law import Lattice, LossLaw
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import Sampleable
-from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_sampled_laws
+from dprounds.mechanisms.base import Mechanism
+from dprounds.mechanisms.sampled_gaussian import sampled_normal_pair
+from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers, log1p_at
-from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta
 
@@ -25,10 +28,12 @@ __all__ = ["DiscreteGaussian"]
 REACH = 39.0
 # Atoms that a lattice may be made of: with more noise they are so close that the losses might as well be continuous.
 MOST_ATOMS = 2**20
+# Intervals of half a period, on which a ceiling is taken.
+INTERVALS = 64
 
 
 @dataclass(frozen=True, repr=False)
-class DiscreteGaussian(Accounted, Sampleable):
+class DiscreteGaussian(Accounted, Mechanism):
     r"""A whole-numbered query of sensitivity one plus discrete Gaussian noise of parameter `noise_multiplier`.
 
     The noise is k with probability proportional to :math:`e^{-k^2/2\sigma^2}`. With
@@ -64,22 +69,42 @@ class DiscreteGaussian(Accounted, Sampleable):
     def _max_loss(self, direction: str) -> float:
         return math.inf
 
-    @property
-    def _max_loss_is_least(self) -> bool:
-        return True
+    def _law(self, direction: str) -> LossLaw:
+        sigma = self.noise_multiplier
+        is_listed = 2.0 * REACH * sigma < MOST_ATOMS
+        step = 1 / Fraction(sigma) ** 2
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            ceiling=partial(_ceiling, sigma) if sigma >= SELF_DUAL else None,
+            cells=self._cells if is_listed else None,
+            excess=self._excess if is_listed else None,
+            lattice=Lattice(step, step / 2),
+            max_loss_is_least=True,
+        )
 
-    @property
-    def _largest_sampled_order(self) -> float:
-        return LARGEST_ORDER * self.noise_multiplier
+    def sampled(self, rate: float, direction: str) -> SampledLaw:
+        """The law of the loss at a rate in (0, 1), by the sum over the integers."""
+        return sampled_normal_pair(self.noise_multiplier, rate, direction, on_integers=True)
 
-    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
-        return gaussian_sampled_laws(self.noise_multiplier, z, rate, direction, on_integers=True)
+    def _excess(self, level: float) -> Bracket:
+        """The sum of P(k) (1 - exp(level - loss of k)) over the losses above the level: no term is negative."""
+        sigma = self.noise_multiplier
+        # the loss of k is (2k - 1) / 2 sigma^2, and P(k) = Q(k - 1)
+        first = math.floor(min(level * sigma * sigma + 0.5, 2.0 * MOST_ATOMS))
+        k = np.arange(first, max(first, math.ceil(REACH * sigma)) + 3, dtype=np.float64)
+        losses = (k - 0.5) / sigma / sigma
+        exponents = 0.5 * ((k - 1.0) / sigma) ** 2
+        masses = np.exp(-exponents) / theta(sigma)
+        shares = -np.expm1(np.minimum(level - losses, 0.0))
+        # a difference of a loss and the level is off by units of both; what is beyond the last k is below the doubles
+        off = 4.0 * UNIT_ROUNDOFF * (level + np.abs(losses))
+        off = np.where(level - losses > off, 0.0, off) + UNIT_ROUNDOFF * (8.0 + 4.0 * exponents) * shares
+        value, error = float(masses @ shares), float(masses @ off) + 1e-307
+        error += UNIT_ROUNDOFF * k.size * value
+        return Bracket(max(value - error, 0.0), min(value + error, 1.0))
 
-    @property
-    def _has_cells(self) -> bool:
-        return 2.0 * REACH * self.noise_multiplier < MOST_ATOMS
-
-    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
+    def _cells(self, edges: NDArray[np.float64]) -> Cells:
         sigma = self.noise_multiplier
         last = math.ceil(REACH * sigma) + 1
         k = np.arange(-last, last + 1, dtype=np.float64)
@@ -89,6 +114,25 @@ class DiscreteGaussian(Accounted, Sampleable):
         error = 8.0 * UNIT_ROUNDOFF * (1.0 + REACH * REACH)
         blur = 4.0 * UNIT_ROUNDOFF * float(losses[-1])
         return atoms_in_cells(edges, losses, masses[:-1], masses[1:], error=error, blur=blur)
+
+
+def _ceiling(sigma: float, t: float, s: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""Ceilings up to half of the period, :math:`s = \pi\sigma^2`, by the Fourier dual of the sum.
+
+    There :math:`|\theta(z+1)/\theta(0)| \le 1 + \sum_n \rho_n (e^{2\pi ns} + 3)`, which rises with s, while the other
+    factor of M falls; each of a few intervals takes the one at its end and the other at its start.
+    """
+    half = math.pi * sigma * sigma
+    found = np.empty_like(s)
+    for i, start in enumerate(np.minimum(s, half).tolist()):
+        ends = np.linspace(start, half, INTERVALS + 1)
+        growth = np.zeros(INTERVALS)
+        for n in (1, 2, 3):  # from there on the terms are below 1e-12 of the first, for a sigma of 0.4 or more
+            rate = 2.0 * (math.pi * sigma * n) ** 2
+            growth += np.exp(2.0 * math.pi * n * ends[1:] - rate) + 3.0 * math.exp(-rate)
+        bounds = 0.5 * (t * (t + 1.0) - ends[:-1] ** 2) / sigma / sigma + np.log1p(growth * (1.0 + 1e-9))
+        found[i] = bounds.max()
+    return found
 
 
 def _summed(sigma: float, z: Numbers) -> Numbers:

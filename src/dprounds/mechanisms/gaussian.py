@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
-from dprounds.accounting.cells import Cells
-from dprounds.accounting.decay import gaussian_ceiling
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import Sampleable
-from dprounds.mechanisms.sampled_gaussian import LARGEST_ORDER, gaussian_cells, gaussian_sampled_laws
+from dprounds.mechanisms.base import ADD, Mechanism
+from dprounds.mechanisms.decay import gaussian_ceiling, sampled_gaussian_ceiling
+from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
+from dprounds.mechanisms.sampling import SampledLaw
+from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.normal import normal_excess
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["Gaussian"]
 
 
 @dataclass(frozen=True, repr=False)
-class Gaussian(Accounted, Sampleable):
+class Gaussian(Accounted, Mechanism):
     r"""A query of L2 sensitivity one plus normal noise of standard deviation `noise_multiplier`.
 
     .. math:: K(z) = \frac{z (z + 1)}{2 \sigma^2}
@@ -49,30 +53,31 @@ class Gaussian(Accounted, Sampleable):
     def _max_loss(self, direction: str) -> float:
         return math.inf
 
-    @property
-    def _max_loss_is_least(self) -> bool:
-        return True
+    def _law(self, direction: str) -> LossLaw:
+        sigma = self.noise_multiplier
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            ceiling=partial(gaussian_ceiling, sigma),
+            cells=partial(gaussian_cells, sigma),
+            excess=self._excess,
+            normal_distance=1.0 / sigma,
+            max_loss_is_least=True,
+            is_accurate=True,  # K is a polynomial
+        )
 
-    @property
-    def _largest_sampled_order(self) -> float:
-        return LARGEST_ORDER * self.noise_multiplier
+    def _excess(self, level: float) -> Bracket:
+        value, error = normal_excess(1.0 / self.noise_multiplier, level, distance_error=UNIT_ROUNDOFF)
+        return Bracket(max(value - error, 0.0), min(value + error, 1.0))
 
-    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
-        return gaussian_sampled_laws(self.noise_multiplier, z, rate, direction, on_integers=False)
+    def sampled(self, rate: float, direction: str) -> SampledLaw:
+        """The law of the loss at a rate in (0, 1), by a quadrature."""
+        law = sampled_normal_pair(self.noise_multiplier, rate, direction, on_integers=False)
+        if not law.most_nodes:
+            return law
 
-    @property
-    def _falls(self) -> bool:
-        return True
+        def ceiling(t: float, s: NDArray[np.float64]) -> NDArray[np.float64]:
+            return sampled_gaussian_ceiling(self.noise_multiplier, rate, direction, t, s)
 
-    def _ceiling(self, t: float, s: NDArray[np.float64], direction: str) -> NDArray[np.float64]:
-        return gaussian_ceiling(self.noise_multiplier, t, s)
-
-    @property
-    def _has_cells(self) -> bool:
-        return True
-
-    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
-        return gaussian_cells(self.noise_multiplier, edges)
-
-    def _fewest_rounds(self) -> float:
-        return math.inf  # K is a polynomial, accurate relative to itself wherever it is
+        turnable = TurnedNormal(self.noise_multiplier, rate, direction != ADD)
+        return law._replace(ceiling=ceiling, turnable=turnable if turnable.is_resolved else None)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
-from dprounds.accounting.cells import Cells
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import Sampleable
-from dprounds.mechanisms.sampled_laplace import laplace_cells, laplace_sampled_laws
+from dprounds.mechanisms.base import Mechanism
+from dprounds.mechanisms.sampled_laplace import laplace_cells, sampled_laplace_pair
+from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
-from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.rounding import ratio_above
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, ratio_above
 
 __all__ = ["Laplace"]
 
@@ -25,7 +27,7 @@ LOG_SPACE = 4.0
 
 
 @dataclass(frozen=True, repr=False)
-class Laplace(Accounted, Sampleable):
+class Laplace(Accounted, Mechanism):
     r"""A query of L1 sensitivity one plus Laplace noise of scale `noise_multiplier`.
 
     .. math:: M(z) = \frac{(z + 1)\, e^{z/b} + z\, e^{-(z+1)/b}}{2z + 1}
@@ -58,22 +60,30 @@ class Laplace(Accounted, Sampleable):
         return np.where(near, log1p_at(excess / (2.0 * small + 1.0)), far)
 
     def _max_loss(self, direction: str) -> float:
-        return self._max_loss_of(1, direction)
-
-    def _max_loss_of(self, rounds: int, direction: str) -> float:
         over, under = self.noise_multiplier.as_integer_ratio()
-        return ratio_above(rounds * under, over)
+        return ratio_above(under, over)
 
-    @property
-    def _max_loss_is_least(self) -> bool:
-        return True
+    def _law(self, direction: str) -> LossLaw:
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            cells=partial(laplace_cells, self.noise_multiplier),
+            excess=self._excess,
+            atoms=(-1.0 / self.noise_multiplier, 1.0 / self.noise_multiplier),
+            max_loss=self._max_loss(direction),
+            exact_max_loss=1 / Fraction(self.noise_multiplier),
+            max_loss_is_least=True,
+        )
 
-    def _sampled_laws(self, z: Numbers, rate: float, direction: str) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
-        return laplace_sampled_laws(self.noise_multiplier, z, rate, direction)
+    def _excess(self, level: float) -> Bracket:
+        largest = 1.0 / self.noise_multiplier
+        if level >= self._max_loss("remove"):
+            return Bracket(0.0, 0.0)
+        value = -math.expm1(0.5 * (level - largest))
+        # The quotient and the difference are rounded; the exponential moves by half as much, at most.
+        error = UNIT_ROUNDOFF * (largest + abs(level - largest) + 4.0 * abs(value)) + 5e-324
+        return Bracket(max(value - error, 0.0), max(value + error, 0.0))
 
-    @property
-    def _has_cells(self) -> bool:
-        return True
-
-    def _cells(self, edges: NDArray[np.float64], direction: str) -> Cells:
-        return laplace_cells(self.noise_multiplier, edges)
+    def sampled(self, rate: float, direction: str) -> SampledLaw:
+        """The law of the loss at a rate in (0, 1), by a quadrature."""
+        return sampled_laplace_pair(self.noise_multiplier, rate, direction)

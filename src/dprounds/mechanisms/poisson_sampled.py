@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import SAMPLING_RATE, real, show
-from dprounds.accounting.cells import Cells, atoms_in_cells
-from dprounds.accounting.decay import sampled_gaussian_ceiling
+from dprounds.accounting.cells import atoms_in_cells
+from dprounds.accounting.law import LossLaw
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import (
-    ABSOLUTE_HAIR,
-    ADD,
+    ABSOLUTE_ERROR,
     ADD_REMOVE,
     BOTH_DIRECTIONS,
-    RELATIVE_HAIR,
+    RELATIVE_ERROR,
     REMOVE,
     Mechanism,
-    Sampleable,
 )
-from dprounds.mechanisms.gaussian import Gaussian
-from dprounds.mechanisms.randomized_response import RandomizedResponse
-from dprounds.mechanisms.sampled_gaussian import MOST_NOISE
+from dprounds.mechanisms.sampling import Sampleable, SampledLaw, sampled_atoms, sampled_cells, sampled_excess
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
+from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
 __all__ = ["PoissonSampled"]
 
 Array = NDArray[np.float64]
 
-# With less noise than this one order takes seconds, and a batch tells all that it holds: the unsampled bound answers.
-LEAST_SAMPLED_NOISE = 1e-3
-# With less noise than this a line of the exact accountant takes seconds.
-LEAST_EXACT_NOISE = 0.02
 # A loss of which the exponential of the negative is 0.
 INFINITE = 1e4
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
@@ -62,7 +54,7 @@ class PoissonSampled(Accounted, Mechanism):
     Parameters
     ----------
     mechanism
-        `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP` or `DiscreteGaussian`.
+        `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `DiscreteGaussian` or `DiscreteLaplace`.
     sampling_rate
         The probability, in [0, 1], with which each record enters the batch.
 
@@ -87,7 +79,7 @@ class PoissonSampled(Accounted, Mechanism):
         if not isinstance(self.mechanism, Sampleable):
             raise UnsupportedError(
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
-                "Gaussian, Laplace, RandomizedResponse, PureDP or DiscreteGaussian."
+                "Gaussian, Laplace, RandomizedResponse, PureDP, DiscreteGaussian or DiscreteLaplace."
             )
         self._set(sampling_rate=real("sampling_rate", self.sampling_rate, SAMPLING_RATE))
 
@@ -106,21 +98,19 @@ class PoissonSampled(Accounted, Mechanism):
         """``"poisson"``: each record is taken independently of all others."""
         return "poisson"
 
-    @property
-    def _reach(self) -> float:
-        return self.sampling_rate
-
-    @property
-    def _inner(self) -> Sampleable:
-        return cast(Sampleable, self.mechanism)  # the constructor has made sure
+    def _sampled(self, direction: str) -> SampledLaw:
+        """At a rate in (0, 1)."""
+        return cast(Sampleable, self.mechanism).sampled(self.sampling_rate, direction)  # the constructor has made sure
 
     def _rdp(self, orders: Array) -> Array:
-        if self._max_loss(REMOVE) == 0:
+        if self._pure_epsilon() == 0:
             return np.zeros_like(orders)
         # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
-        bounds = np.asarray(self.mechanism.rdp(orders))
-        sampled = (orders <= self._inner._largest_sampled_order) & (self.sampling_rate < 1)
-        if sampled.any() and (LEAST_SAMPLED_NOISE <= self._noise <= MOST_NOISE or self._noise == math.inf):
+        bounds = self.mechanism._bounds(orders)
+        if self.sampling_rate == 1:
+            return bounds
+        sampled = orders <= self._sampled(REMOVE).largest_order
+        if sampled.any():
             few = np.count_nonzero(sampled) <= MOST_REMEMBERED
             asked = orders[sampled]
             bounds[sampled] = _remembered_rdp(self, asked.tobytes()) if few else self._sampled_rdp(asked)
@@ -129,82 +119,41 @@ class PoissonSampled(Accounted, Mechanism):
     def _sampled_rdp(self, orders: Array) -> Array:
         t = orders - 1.0
         bound, error = np.empty_like(t), np.empty_like(t)
-        for indices, law in self._inner._sampled_laws(t, self.sampling_rate, REMOVE):
+        for indices, law in self._sampled(REMOVE).laws_at(t):
             bound[indices], error[indices] = law.real_cumulant(t[indices])
         bound /= t
-        return above(bound, (error + RELATIVE_HAIR) * bound + ABSOLUTE_HAIR)
+        return above(bound, (error + RELATIVE_ERROR) * bound + ABSOLUTE_ERROR)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
-        if self.sampling_rate == 1:
-            return self.mechanism._log_moment(z, REMOVE)
-        if self._max_loss(direction) == 0:
-            return np.zeros_like(z)
-        value = np.empty_like(z)
-        for indices, law in self._inner._sampled_laws(z, self.sampling_rate, direction):
-            if np.iscomplexobj(z):
-                value[indices] = law.complex_cumulant(z[indices].astype(np.complex128))
-            else:
-                value[indices], _ = law.real_cumulant(z[indices].real)
-        return value
+        return self.law(direction).log_moment(z)
 
-    @property
-    def _lacks_noise(self) -> bool:
-        return self._is_dear and self._noise < LEAST_EXACT_NOISE
-
-    @property
-    def _noise(self) -> float:
-        """The noise multiplier; randomized responses have none, and no quadrature either."""
-        return getattr(self.mechanism, "noise_multiplier", math.inf)
-
-    @property
-    def _is_dear(self) -> bool:
-        """Whether the sample is of a continuous or infinite law; two outcomes are as cheap sampled as not."""
-        return 0 < self.sampling_rate < 1 and not isinstance(self.mechanism, RandomizedResponse)
-
-    @property
-    def _falls(self) -> bool:
-        if self.sampling_rate in (0.0, 1.0):
-            return self.sampling_rate == 1 and self.mechanism._falls
-        return isinstance(self.mechanism, Gaussian) and self._noise <= MOST_NOISE
-
-    def _ceiling(self, t: float, s: Array, direction: str) -> Array:
-        if self.sampling_rate == 1:
-            return self.mechanism._ceiling(t, s, REMOVE)
-        flat = super()._ceiling(t, s, direction)
-        if not self._falls:
-            return flat
-        return np.minimum(flat, sampled_gaussian_ceiling(self._noise, self.sampling_rate, direction, t, s))
-
-    @property
-    def _has_cells(self) -> bool:
-        return self.sampling_rate == 0 or self.mechanism._has_cells
-
-    def _cells(self, edges: Array, direction: str) -> Cells:
-        rate = self.sampling_rate
+    def _law(self, direction: str) -> LossLaw:
+        rate, inner = self.sampling_rate, self.mechanism.law()
         if rate == 1:
-            return self.mechanism._cells(edges, REMOVE)
-        if rate == 0:
-            return atoms_in_cells(edges, np.zeros(1), np.ones(1), np.ones(1), error=0.0, blur=0.0)
-        log_mix = -edges[::-1] if direction == ADD else edges
-        v = log_mixture_inverse(rate, log_mix)
-        # No inverse is exact, and none need be: the cells are those of the v that were found.
-        least = math.log1p(-rate)  # the logarithm of the mixture where v is minus infinity
-        found = np.where(
-            np.isfinite(v), log_mixture(rate, np.where(np.isfinite(v), v, 0.0)), np.minimum(log_mix, least)
+            return replace(inner, of=self)
+        if self._max_loss(direction) == 0:
+            return LossLaw(
+                of=self,
+                log_moment=np.zeros_like,
+                cells=partial(atoms_in_cells, losses=np.zeros(1), p=np.ones(1), q=np.ones(1), error=0.0, blur=0.0),
+                max_loss=0.0,
+                max_loss_is_least=True,
+            )
+        sampled = self._sampled(direction)
+        return LossLaw(
+            of=self,
+            log_moment=sampled.log_moment,
+            ceiling=sampled.ceiling,
+            cells=None if inner.cells is None else partial(sampled_cells, inner.cells, rate, direction),
+            excess=None if inner.excess is None else partial(sampled_excess, inner.excess, rate, direction),
+            turnable=sampled.turnable,
+            lattice=sampled.lattice,
+            atoms=None if inner.atoms is None else sampled_atoms(inner.atoms, rate, direction),
+            max_loss=self._max_loss(direction),
+            max_loss_is_least=inner.max_loss_is_least,
+            seen=rate,
+            most_nodes=sampled.most_nodes,
         )
-        inner = self.mechanism._cells(v, REMOVE)
-        ulps = np.where(np.isfinite(v), log_mixture_ulps(rate, np.where(np.isfinite(v), v, 0.0), found), 8.0)
-        off = np.abs(found - log_mix) + UNIT_ROUNDOFF * (ulps * np.abs(found) + 4.0 * np.abs(log_mix))
-        mixed = (1.0 - rate) * inner.q + rate * inner.p
-        error = (1.0 - rate) * inner.q_error + rate * inner.p_error + 4.0 * UNIT_ROUNDOFF * mixed
-        blur = float(off.max(initial=0.0)) + inner.blur
-        if direction == ADD:
-            return Cells(inner.q[::-1], mixed[::-1], inner.q_error[::-1], error[::-1], blur)
-        return Cells(mixed, inner.q, error, inner.q_error, blur)
-
-    @property
-    def _max_loss_is_least(self) -> bool:
-        return self.mechanism._max_loss_is_least
 
     def _max_loss(self, direction: str) -> float:
         if self.sampling_rate in (0.0, 1.0):

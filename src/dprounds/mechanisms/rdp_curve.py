@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dprounds._validate import ORDER, RDP, real_array, show
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Mechanism
+from dprounds.mechanisms.base import ABSOLUTE_ERROR, RELATIVE_ERROR, Mechanism
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 
@@ -95,7 +95,7 @@ class RdpCurve(Accounted, Mechanism):
         beyond = np.maximum(orders - known[-1], 0.0)
         rise = np.where(beyond > 0, np.where(beyond > 0, beyond, 1.0) * self._slope_at_infinity(), 0.0)
         bound = np.where(orders <= known[0], bounds[0], (chord + rise) / (orders - 1.0))
-        return above(bound, RELATIVE_HAIR * bound + ABSOLUTE_HAIR)
+        return above(bound, RELATIVE_ERROR * bound + ABSOLUTE_ERROR)
 
     def _corners(self) -> list[tuple[float, float]]:
         """The entries that no chord between two others, or from the origin, undercuts: those of a convex function."""

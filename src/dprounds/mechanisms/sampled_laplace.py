@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
-from dprounds.mechanisms.base import ADD, sampled_law
+from dprounds.mechanisms.base import ADD
+from dprounds.mechanisms.sampling import SampledLaw, sampled_law
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
 from dprounds.numerics.quadrature import panel_rule, scale_above, scale_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["laplace_cells", "laplace_sampled_laws"]
+__all__ = ["laplace_cells", "laplace_sampled_laws", "sampled_laplace_pair"]
 
 Array = NDArray[np.float64]
 
@@ -40,6 +41,12 @@ MOST_PANELS = 100_000
 # Laws of up to about so many panels, 100 kB each, are remembered: a search asks for neighbours of the same few points.
 FEW_PANELS = 256
 MOST_REMEMBERED = 32
+# With less noise than this one order, or a line, takes seconds.
+LEAST_NOISE_OF_ORDERS = 1e-3
+LEAST_NOISE_OF_LINES = 0.02
+MOST_NOISE = 1e100
+# A quadrature gets longer as it goes up the line.
+MOST_NODES_OF_LINES = 2**8
 
 
 def _octaves(t: Array) -> Iterator[tuple[NDArray[np.intp], float, float]]:
@@ -68,6 +75,15 @@ def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
     inner = log_mixture_inverse(rate, np.concatenate([u_ends[0] + layer, u_ends[1] - layer]))
     edges = np.concatenate([np.linspace(-a, a, count + 1), inner])
     return np.unique(edges[(edges >= -a) & (edges <= a)])
+
+
+def sampled_laplace_pair(b: float, rate: float, direction: str) -> SampledLaw:
+    """The law of the sampled privacy loss of a Laplace pair, with what its quadrature can do."""
+    return SampledLaw(
+        laws_at=lambda z: laplace_sampled_laws(b, z, rate, direction),
+        largest_order=np.inf if LEAST_NOISE_OF_ORDERS <= b <= MOST_NOISE else 0.0,
+        most_nodes=MOST_NODES_OF_LINES if b >= LEAST_NOISE_OF_LINES else 0,
+    )
 
 
 def laplace_sampled_laws(

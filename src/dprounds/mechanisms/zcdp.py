@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dprounds._validate import Interval, real
 from dprounds.errors import UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
-from dprounds.mechanisms.base import ABSOLUTE_HAIR, RELATIVE_HAIR, Mechanism
+from dprounds.mechanisms.base import ABSOLUTE_ERROR, RELATIVE_ERROR, Mechanism
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import above
 
@@ -51,7 +51,7 @@ class ZCDP(Accounted, Mechanism):
         if self.rho == 0:
             return np.zeros_like(orders)
         bound = self.rho * orders
-        return above(bound, RELATIVE_HAIR * bound + ABSOLUTE_HAIR)
+        return above(bound, RELATIVE_ERROR * bound + ABSOLUTE_ERROR)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         raise UnsupportedError("ZCDP has no moment function.")

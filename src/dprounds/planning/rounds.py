@@ -10,8 +10,7 @@ from dprounds.accounting.best_order import rounds_by_orders
 from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError
 from dprounds.guarantee import Guarantee
-from dprounds.mechanisms.base import Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Release, Run
 from dprounds.numerics.search import largest_integer
 from dprounds.planning.plan import Plan, checked_method, checked_release
 from dprounds.planning.search import delta_at_zero

@@ -13,8 +13,7 @@ from dprounds import _validate
 from dprounds.accounting.best_order import parameter_by_orders
 from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import NumericalError, ParameterError
-from dprounds.mechanisms.base import Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Release, Run
 from dprounds.planning.plan import checked_method, checked_release
 
 __all__ = ["Search", "delta_at_zero"]

@@ -1,4 +1,4 @@
-"""The exact accountant, against closed forms, published values and arbitrary precision."""
+"""Profiles by lines of the law itself, against closed forms, published values and arbitrary precision."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ import numpy as np
 import pytest
 
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
-from dprounds.accounting.contour import Bracket, LossLaw, delta_bracket, delta_brackets, epsilon_bracket, worst
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.law import Composition, LossLaw
+from dprounds.accounting.profile import Profile
 from dprounds.errors import NumericalError
-from dprounds.mechanisms import ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse
-from dprounds.mechanisms.composition import Run
-from tests.accounting.contour_laws import law, laws
+from dprounds.mechanisms import (
+    ApproximateDP,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+)
+from dprounds.mechanisms.base import Run
+from tests.accounting.ways import by_line
 from tests.references import gaussian, profile
 
 DATA = Path(__file__).parents[1] / "data"
@@ -53,8 +62,8 @@ def test_gaussian_profiles_agree_with_the_closed_form() -> None:
             x = mp.mpf(epsilon)
             truth = mp.ncdf(shift / 2 - x / shift) - mp.exp(x) * mp.ncdf(-shift / 2 - x / shift)
             assert abs(truth / mp.mpf(row["delta_at_epsilon_double"]) - 1) < 1e-9
-        assert_tight(delta_bracket(law(run), epsilon=epsilon), truth, 1e-9)
-        found = epsilon_bracket(law(run), delta=row["delta"])
+        assert_tight(by_line(run).delta(epsilon), truth, 1e-9)
+        found = by_line(run).epsilon(row["delta"])
         assert found.lower <= float(row["epsilon"]) * (1 + 1e-12)
         assert abs(found.upper - float(row["epsilon"])) <= 1e-10 * float(row["epsilon"])
 
@@ -63,7 +72,7 @@ def test_gaussian_profiles_agree_with_the_closed_form() -> None:
 @pytest.mark.parametrize("log10_delta", [-300, -100, -12, -3])
 def test_gaussian_epsilon_is_between_its_bounds_over_the_range_of_doubles(shift: float, log10_delta: int) -> None:
     delta = 10.0**log10_delta
-    found = epsilon_bracket(law(Gaussian(1 / shift) * 1), delta=delta)
+    found = by_line(Gaussian(1 / shift) * 1).epsilon(delta)
     exact = 1 / (1 / shift)
     if found.upper > 0:
         assert gaussian.delta(exact, found.upper) <= delta
@@ -74,16 +83,16 @@ def test_gaussian_epsilon_is_between_its_bounds_over_the_range_of_doubles(shift:
 
 
 def test_epsilon_is_zero_where_total_variation_is_below_delta() -> None:
-    one = law(Gaussian(5.0) * 1)  # total variation 0.0797
-    assert epsilon_bracket(one, delta=0.08) == (0.0, 0.0)
-    assert epsilon_bracket(one, delta=0.5) == (0.0, 0.0)
-    assert 0 < epsilon_bracket(one, delta=0.079).lower < 0.01
+    one = by_line(Gaussian(5.0) * 1)  # total variation 0.0797
+    assert one.epsilon(0.08) == (0.0, 0.0)
+    assert one.epsilon(0.5) == (0.0, 0.0)
+    assert 0 < one.epsilon(0.079).lower < 0.01
 
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize("row", rows("sampled_gaussian_profile"), ids=lambda row: f"{row['noise_multiplier']}")
 def test_sampled_gaussian_profiles_are_met_to_nine_digits(row: dict[str, Any], direction: str) -> None:
-    found = delta_bracket(law(sampled(row), direction), epsilon=row["epsilon"])
+    found = by_line(sampled(row), direction).delta(row["epsilon"])
     assert_tight(found, row[f"delta_{direction}"], 1e-9)
 
 
@@ -91,7 +100,7 @@ def test_published_high_precision_epsilons_are_met() -> None:
     published = rows("saddle_point_truth")
     assert len(published) == 32
     for row in published:
-        found = epsilon_bracket(law(sampled(row)), delta=row["delta"])
+        found = by_line(sampled(row), "remove").epsilon(row["delta"])
         with mp.workdps(30):
             relative = mp.mpf(found.upper) / mp.mpf(row["epsilon"]) - 1
         assert 0 <= relative < 1e-11, row
@@ -103,7 +112,7 @@ def test_thirty_digits_side_with_us_on_the_published_value_of_1596_rounds() -> N
     row = rows("saddle_point_truth")[1]
     # The trapezoid rule on Re z = 32.7 in 30 digits, with M from tests/references/moments.py; it takes a minute.
     truth = mp.mpf(1e-15) * (1 + mp.mpf("3.567625642e-11"))
-    assert_tight(delta_bracket(law(sampled(row)), epsilon=float(row["epsilon"])), truth, 1e-10)
+    assert_tight(by_line(sampled(row), "remove").delta(float(row["epsilon"])), truth, 1e-10)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +128,7 @@ def test_thirty_digits_side_with_us_on_the_published_value_of_1596_rounds() -> N
     ids=str,
 )
 def test_known_runs(run: Run, delta: float, epsilon: float) -> None:
-    found = worst(laws(run), delta=delta)
+    found = by_line(run).epsilon(delta)
     digits = 5 if delta == 1e-5 else 3
     assert round(found.upper, digits) == epsilon
     assert found.upper - found.lower < 1e-11 * found.upper
@@ -128,24 +137,25 @@ def test_known_runs(run: Run, delta: float, epsilon: float) -> None:
 
 def test_the_worst_direction_is_the_larger_of_both() -> None:
     run = PoissonSampled(Gaussian(1.0), 0.2) * 50
-    both = laws(run, most_nodes=2**11)
+    both, backward = by_line(run), by_line(run, "add", "remove")
+    one = {direction: by_line(run, direction) for direction in run.directions}
     for epsilon in (0.0, 0.3, 2.0):
-        each = [delta_bracket(one, epsilon=epsilon) for one in both]
-        assert worst(both, epsilon=epsilon).upper == max(found.upper for found in each)
-        assert worst(both[::-1], epsilon=epsilon).lower == pytest.approx(max(found.lower for found in each), rel=1e-9)
-    each = [epsilon_bracket(one, delta=1e-4) for one in both]
-    assert worst(both, delta=1e-4).upper == max(found.upper for found in each)
-    with pytest.raises(TypeError):
-        worst(both)
+        each = [profile.delta(epsilon) for profile in one.values()]
+        assert both.delta(epsilon).upper == pytest.approx(max(found.upper for found in each), rel=1e-9)
+        assert backward.delta(epsilon).lower == pytest.approx(max(found.lower for found in each), rel=1e-9)
+    assert both.epsilon(1e-4).upper == max(profile.epsilon(1e-4).upper for profile in one.values())
+    # at epsilon 0 it is the total variation, and what is proven of it in one direction holds for the other
+    assert one["remove"].delta(0.0).lower <= one["add"].delta(0.0).upper
+    assert one["add"].delta(0.0).lower <= one["remove"].delta(0.0).upper
 
 
 @pytest.mark.parametrize("rounds", [10**3, 10**6, 10**9, 10**12])
 def test_many_rounds_stay_exact(rounds: int) -> None:
     run = PoissonSampled(Gaussian(2.0), 0.01) * rounds
-    found = epsilon_bracket(law(run), delta=1e-6)
+    found = by_line(run, "remove").epsilon(1e-6)
     assert 0 < found.upper - found.lower < 1e-9 * found.upper
     # Down to the truth: at the upper epsilon delta is met, and by no more than the bracket is wide.
-    back = delta_bracket(law(run), epsilon=found.upper)
+    back = by_line(run, "remove").delta(found.upper)
     assert back.lower <= 1e-6
     assert back.upper > 1e-6 * (1 - 1e-6)
 
@@ -153,12 +163,12 @@ def test_many_rounds_stay_exact(rounds: int) -> None:
 def test_exact_is_at_most_what_the_best_order_proves() -> None:
     for run in (Gaussian(3.0) * 7, PoissonSampled(Gaussian(0.8), 0.02) * 500, Laplace(2.0) * 10):
         for delta in (1e-10, 1e-3, 0.1):
-            found = worst(laws(run, most_nodes=2**12), delta=delta)
+            found = by_line(run).epsilon(delta)
             proven = epsilon_by_orders(curve(run), infinite_mass=0.0, delta=delta, method="optimal").value
             # Laplace at 1e-10 is within 1e-7 of its cap, where K is some 1e10 and rounds by as much
             assert found.lower <= found.upper <= proven * (1 + 1e-11)
         for epsilon in (0.0, 0.5, 2.0):
-            exact = worst(laws(run, most_nodes=2**12), epsilon=epsilon)
+            exact = by_line(run).delta(epsilon)
             bound = delta_by_orders(curve(run), infinite_mass=0.0, epsilon=epsilon, method="optimal").value
             assert exact.lower <= exact.upper <= bound
 
@@ -166,43 +176,78 @@ def test_exact_is_at_most_what_the_best_order_proves() -> None:
 def test_a_mass_at_infinity_is_added_outside() -> None:
     run = ApproximateDP(0.1, 1e-7) * 100
     mass = run.infinite_mass
-    one = law(run)
-    assert epsilon_bracket(one, delta=0.99 * mass) == (math.inf, math.inf)
-    assert_tight(delta_bracket(one, epsilon=20.0), mass, 2e-12)  # a run rounds its mass up, by less than 1e-12
+    one = run.account.profile
+    assert one.epsilon(0.99 * mass) == (math.inf, math.inf)
+    with mp.workdps(40):
+        told = 1 - (1 - mp.mpf(1e-7)) ** 100
+    assert_tight(one.delta(20.0), told, 1e-14)
     finite = (1 - mp.mpf(1e-7)) ** 100 * profile.randomized_response(0.1, 100, 3.05)
-    assert_tight(delta_bracket(one, epsilon=3.05), 1 - (1 - mp.mpf(1e-7)) ** 100 + finite, 1e-8)
-    found = epsilon_bracket(one, delta=2 * mass)
-    assert delta_bracket(one, epsilon=found.upper).lower <= 2 * mass
+    assert_tight(one.delta(3.05), told + finite, 1e-11)
+    found = one.epsilon(2 * mass)
+    assert one.delta(found.upper).lower <= 2 * mass <= one.delta(found.lower).upper
+    assert found.upper - found.lower <= 1e-9 * found.upper
 
 
 def test_nothing_released_costs_nothing() -> None:
-    assert epsilon_bracket(law(Run()), delta=1e-9) == (0.0, 0.0)
-    assert delta_bracket(law(Run()), epsilon=0.0) == (0.0, 0.0)
+    nothing = Profile({"remove": Composition()})
+    for one in (nothing, Run().account.profile):
+        assert one.epsilon(1e-9) == (0.0, 0.0)
+        assert one.delta(0.0) == (0.0, 0.0)
+        assert (one.deltas(np.array([0.0, 1.0])).upper == 0.0).all()
 
 
 def test_beyond_the_largest_loss_delta_is_zero() -> None:
-    one = law(RandomizedResponse(1.0) * 3)
-    assert delta_bracket(one, epsilon=3.0000001) == (0.0, 0.0)
-    assert delta_bracket(one, epsilon=math.inf) == (0.0, 0.0)
-    for delta in (1e-12, 1e-100, 1e-300):
-        found = epsilon_bracket(one, delta=delta)
-        assert 2.99 < found.lower <= found.upper <= one.max_loss
+    for one in ((RandomizedResponse(1.0) * 3).account.profile, (Laplace(1.0) * 3).account.profile):
+        assert one.delta(3.0000001) == (0.0, 0.0)
+        assert one.delta(math.inf) == (0.0, 0.0)
+        assert (one.deltas(np.array([3.0, 3.0000001, math.inf])).upper == 0.0).all()
+        for delta in (1e-12, 1e-100, 1e-300):
+            found = one.epsilon(delta)
+            assert 2.99 < found.lower <= found.upper <= 3.0
 
 
-def test_a_row_of_epsilons_agrees_with_each_by_itself() -> None:
-    one = law(PoissonSampled(Gaussian(1.0), 0.01) * 5000)
-    epsilon = np.array([3.0, 0.0, 0.5, 6.0, 3.1])
-    together = delta_brackets(one, epsilon=epsilon)
+@pytest.mark.parametrize(
+    "run",
+    [
+        PoissonSampled(Gaussian(1.0), 0.01) * 5000,
+        PoissonSampled(Gaussian(1.1), 256 / 60_000) * 200,
+        RandomizedResponse(0.1) * 500,
+        PoissonSampled(RandomizedResponse(1.0), 0.1) * 500,
+        DiscreteGaussian(3.0) * 40,
+        PoissonSampled(Laplace(2.0), 0.05) * 40,
+        ApproximateDP(0.1, 1e-6) * 300,
+        Gaussian(2.0) * 3,
+    ],
+    ids=repr,
+)
+def test_a_row_of_epsilons_agrees_with_each_by_itself(run: Run) -> None:
+    """Whatever line or lattice serves: two brackets of one delta overlap, and one is about as narrow as the other."""
+    one = run.account.profile
+    epsilon = np.array([3.0, 0.0, 0.5, 6.0, 0.6])
+    together = one.deltas(epsilon)
     for index, value in enumerate(epsilon):
-        alone = delta_bracket(one, epsilon=float(value))
+        alone = one.delta(float(value))
         assert together.lower[index] <= alone.upper
         assert alone.lower <= together.upper[index]
-        assert together.upper[index] <= together.lower[index] * (1 + 1e-9)
+        assert together.upper[index] <= alone.upper * (1 + 1e-3)
+        assert together.lower[index] >= alone.lower * (1 - 1e-2)
 
 
 def test_a_law_without_a_moment_function_raises() -> None:
-    nothing = LossLaw(log_moment=lambda z: np.full_like(z, np.nan))
+    nothing = Profile({"remove": LossLaw(log_moment=lambda z: np.full_like(z, np.nan)) * 1})
     with pytest.raises(NumericalError):
-        delta_bracket(nothing, epsilon=1.0)
+        nothing.delta(1.0)
     with pytest.raises(NumericalError):
-        epsilon_bracket(nothing, delta=1e-5)
+        nothing.epsilon(1e-5)
+    with pytest.raises(NumericalError):
+        nothing.deltas(np.array([1.0]))
+    assert nothing.deltas(np.array([1.0]), all_or_none=False).upper[0] == math.inf
+
+
+def test_a_row_that_one_way_cannot_resolve_is_asked_of_another() -> None:
+    """Far out a line made for such an epsilon tells nothing: the row has what the run says at each epsilon."""
+    run = PoissonSampled(Gaussian(2.153670396140609), 0.0015985425787582727) * 537
+    epsilons = [0.0, 0.05, 0.1, 0.2205094858631251]
+    row = np.asarray(run.profile(epsilons))
+    assert row == pytest.approx([run.delta(epsilon=epsilon) for epsilon in epsilons], rel=1e-2)
+    assert row[-1] < 1e-17

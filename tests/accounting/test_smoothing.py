@@ -5,19 +5,27 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
 
-from dprounds.accounting.contour import delta_bracket, epsilon_bracket
-from dprounds.mechanisms import DiscreteGaussian, Gaussian, Laplace, PoissonSampled, RandomizedResponse
-from tests.accounting.contour_laws import law
-from tests.accounting.test_contour import assert_tight
+from dprounds.accounting.bracket import Bracket
+from dprounds.mechanisms import DiscreteGaussian, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Run
+from tests.accounting.test_profile import assert_tight
+from tests.accounting.ways import by_line
 from tests.references import gaussian, profile
+
+
+def delta(run: Run, epsilon: float, most_nodes: int = 2**14) -> Bracket:
+    """By a line with a virtual Gaussian, also where the losses lie on a lattice of their own."""
+    one = by_line(run, "remove", on_own_lattice=False)
+    lower, upper = one.deltas(np.array([epsilon]), most_nodes=most_nodes)
+    return Bracket(float(lower[0]), float(upper[0]))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.31, 1.55, 4.55])
 def test_randomized_response_agrees_with_enumeration_between_its_atoms(epsilon: float) -> None:
     truth = profile.randomized_response(0.1, 101, epsilon)
-    assert_tight(delta_bracket(law(RandomizedResponse(0.1) * 101), epsilon=epsilon), truth, 1e-9)
+    assert_tight(delta(RandomizedResponse(0.1) * 101, epsilon), truth, 1e-9)
 
 
 @pytest.mark.parametrize("atom", [1, 15, 61])
@@ -25,7 +33,7 @@ def test_at_an_atom_the_bracket_is_as_wide_as_the_virtual_gaussian(atom: int) ->
     truth = profile.randomized_response(0.1, 101, atom * 0.1)
     widths = []
     for most_nodes in (2**10, 2**14):
-        found = delta_bracket(law(RandomizedResponse(0.1) * 101, most_nodes=most_nodes), epsilon=atom * 0.1)
+        found = delta(RandomizedResponse(0.1) * 101, atom * 0.1, most_nodes)
         assert_tight(found, truth, 0.05)
         widths.append(found.upper - found.lower)
     # Beside an atom the profile has a kink, which smoothing cuts by its deviation: one over the nodes.
@@ -33,40 +41,41 @@ def test_at_an_atom_the_bracket_is_as_wide_as_the_virtual_gaussian(atom: int) ->
 
 
 @pytest.mark.parametrize("local", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize("delta", [1e-2, 1e-6])
-def test_one_round_of_randomized_response(local: float, delta: float) -> None:
+@pytest.mark.parametrize("failure", [1e-2, 1e-6])
+def test_one_round_of_randomized_response(local: float, failure: float) -> None:
     with mp.workdps(30):
-        truth = mp.log(mp.exp(local) - mp.mpf(delta) * (mp.exp(local) + 1))
-    assert_tight(epsilon_bracket(law(RandomizedResponse(local) * 1), delta=delta), truth, 1e-9)
+        truth = mp.log(mp.exp(local) - mp.mpf(failure) * (mp.exp(local) + 1))
+    found = by_line(RandomizedResponse(local) * 1, on_own_lattice=False).epsilon(failure)
+    assert_tight(found, truth, 1e-9)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 10.0])
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.9])
 def test_one_and_two_rounds_of_laplace(scale: float, share: float) -> None:
-    found = delta_bracket(law(Laplace(scale) * 1), epsilon=share / scale)
+    found = delta(Laplace(scale) * 1, share / scale)
     assert_tight(found, profile.laplace(scale, share / scale), 1e-6)
-    found = delta_bracket(law(Laplace(scale) * 2), epsilon=2 * share / scale)
+    found = delta(Laplace(scale) * 2, 2 * share / scale)
     assert_tight(found, profile.laplace_twice(scale, 2 * share / scale), 1e-5)
 
 
 def test_two_rounds_of_laplace_at_their_atom() -> None:
     # The largest loss of one round and the least of the other make zero, with positive probability.
-    assert_tight(delta_bracket(law(Laplace(1.0) * 2), epsilon=0.0), profile.laplace_twice(1.0, 0.0), 1e-3)
+    assert_tight(delta(Laplace(1.0) * 2, 0.0), profile.laplace_twice(1.0, 0.0), 1e-3)
 
 
 def test_more_nodes_narrow_the_bracket_with_their_square() -> None:
     widths = []
     for most_nodes in (2**9, 2**11, 2**13):
-        found = epsilon_bracket(law(Laplace(10.0) * 100, most_nodes=most_nodes), delta=1e-5)
-        assert found.lower < 4.2203473 < found.upper
+        found = delta(Laplace(10.0) * 100, 4.2203473, most_nodes)
+        assert found.lower < 1e-5 < found.upper
         widths.append(found.upper - found.lower)
     assert 10 < widths[0] / widths[1] < 25
     assert 10 < widths[1] / widths[2] < 25
 
 
 def test_a_discrete_gaussian_of_large_noise_is_a_gaussian() -> None:
-    discrete = epsilon_bracket(law(DiscreteGaussian(50.0) * 1000), delta=1e-6)
-    continuous = epsilon_bracket(law(Gaussian(50.0) * 1000), delta=1e-6)
+    discrete = by_line(DiscreteGaussian(50.0) * 1000, on_own_lattice=False).epsilon(1e-6)
+    continuous = by_line(Gaussian(50.0) * 1000).epsilon(1e-6)
     assert discrete.upper == pytest.approx(continuous.upper, rel=1e-3)
 
 
@@ -82,7 +91,7 @@ def test_a_mixed_run_is_inside_a_brute_force_convolution(epsilon: float) -> None
     ]
     low, high = profile.convolution(parts, epsilon, grid=2e-4, reach=8.0)
     assert high < low * 1.01
-    found = delta_bracket(law(run), epsilon=epsilon)
+    found = delta(run, epsilon)
     assert low < found.lower <= found.upper < high
     assert found.upper < found.lower * (1 + 1e-9)
 
@@ -91,7 +100,7 @@ def test_a_mixed_run_is_inside_a_brute_force_convolution(epsilon: float) -> None
 def test_few_sampled_rounds_are_inside_a_brute_force_convolution(rounds: int) -> None:
     run = PoissonSampled(Gaussian(1.0), 0.1) * rounds
     low, high = profile.convolution([(profile.sampled_normal_loss(1.0, 0.1), rounds)], 0.5, grid=1e-4, reach=8.0)
-    found = delta_bracket(law(run, most_nodes=2**9), epsilon=0.5)
+    found = delta(run, 0.5, 2**9)
     assert found.lower <= high
     assert low <= found.upper
     assert found.upper < 1.5 * found.lower

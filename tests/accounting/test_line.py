@@ -9,28 +9,28 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dprounds.accounting.decay import gaussian_ceiling, sampled_gaussian_ceiling
-from dprounds.accounting.line import LOG_MOMENT_ERROR, Line, log_zeta
-from dprounds.accounting.loss_law import LossLaw, line_near
-from dprounds.accounting.saddle import expand, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.law import LOG_MOMENT_ERROR, LossLaw
+from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
-from dprounds.mechanisms.composition import Run
-from tests.accounting.contour_laws import law
+from dprounds.mechanisms.base import Run
+from dprounds.mechanisms.decay import gaussian_ceiling, sampled_gaussian_ceiling
+from tests.accounting.ways import line_law
 from tests.references import gaussian, moments
 
 
 def line_of(run: Run, epsilon: float, log_delta: float | None = None) -> Line:
-    one = law(run)
-    saddle = saddle_at_epsilon(one.log_moment, epsilon)
+    one = line_law(run)
+    saddle = saddle_at_epsilon(one, epsilon)
     return line_near(
         one, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon) if log_delta is None else log_delta
     )
 
 
 def both(line: Line, epsilon: float) -> tuple[float, float]:
-    lower, upper = line.bracket(np.array([epsilon]))
-    return float(lower[0]), float(upper[0])
+    lower, upper = line.at(epsilon)
+    return lower, upper
 
 
 def test_log_zeta_is_the_largest_gain() -> None:
@@ -54,9 +54,9 @@ def test_a_line_scales_to_other_numbers_of_rounds_without_new_values() -> None:
 
 @pytest.mark.parametrize("shift", [-0.9, -0.5, 0.5, 3.0])
 def test_a_line_beside_the_saddle_point_is_wide_and_right(shift: float) -> None:
-    one = law(Gaussian(1.0) * 1)
-    good = saddle_at_epsilon(one.log_moment, 3.0)
-    poor = saddle_at_epsilon(one.log_moment, good.epsilon + shift * good.epsilon)
+    one = line_law(Gaussian(1.0) * 1)
+    good = saddle_at_epsilon(one, 3.0)
+    poor = saddle_at_epsilon(one, good.epsilon + shift * good.epsilon)
     line = line_near(one, poor, epsilon=3.0, log_delta=good.log_delta(3.0))
     lower, upper = both(line, 3.0)
     truth = gaussian.delta(1.0, 3.0)
@@ -116,11 +116,11 @@ def test_a_wrong_guess_of_delta_makes_the_line_wide_and_right() -> None:
 
 def test_saddle_points_solve_their_equation() -> None:
     for run in (Gaussian(1.0) * 1, Gaussian(1e-2) * 1, Gaussian(1e4) * 3, Laplace(1.0) * 5):
-        one = law(run)
+        one = line_law(run)
         for epsilon in (0.0, 0.01, 3.0):
-            saddle = saddle_at_epsilon(one.log_moment, epsilon)
+            saddle = saddle_at_epsilon(one, epsilon)
             assert abs(saddle.epsilon - epsilon) * saddle.width < 0.3
-    saddle = saddle_at_delta(law(Gaussian(1.0) * 1).log_moment, math.log(1e-5))
+    saddle = saddle_at_delta(line_law(Gaussian(1.0) * 1), math.log(1e-5))
     assert abs(math.log(gaussian.delta(1.0, saddle.epsilon)) - math.log(1e-5)) < 2.0
 
 
@@ -150,7 +150,7 @@ def test_ceilings_are_above_the_moment_function_and_fall(sigma: float, rate: flo
 @pytest.mark.parametrize(("sigma", "rate", "t"), [(1.0, 0.01, 3.0), (0.3, 0.05, 1.5)])
 def test_moment_functions_are_as_accurate_as_lines_assume(sigma: float, rate: float, t: float, direction: str) -> None:
     step = PoissonSampled(Gaussian(sigma), rate)
-    saddle = expand(lambda z: np.asarray(step.log_moment(z, direction)), t)
+    saddle = (step * 1).law(direction).expand(t)
     for deviations in (0.3, 3.0):
         s = deviations / math.sqrt(saddle.curvature)
         point = complex(saddle.t, min(s, 60.0))
@@ -164,7 +164,7 @@ def test_moment_functions_are_as_accurate_as_lines_assume(sigma: float, rate: fl
 
 def test_a_line_of_negative_variance_is_refused() -> None:
     """Every bound of a line takes its variance for that of a Gaussian."""
-    one = LossLaw(log_moment=lambda z: 0.5 * z * (z + 1))
-    line = line_near(one, saddle_at_epsilon(one.log_moment, 1.0), epsilon=1.0, log_delta=-2.0)
+    one = LossLaw(log_moment=lambda z: 0.5 * z * (z + 1)) * 1
+    line = line_near(one, saddle_at_epsilon(one, 1.0), epsilon=1.0, log_delta=-2.0)
     with pytest.raises(NumericalError, match="smooths nothing"):
         replace(line, variance=-1e-9)

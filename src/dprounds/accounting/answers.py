@@ -1,0 +1,160 @@
+"""What a release costs, by every method, and what an attacker can make of it: epsilon and delta are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import choice, show
+from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.law import MAX_LOSS_ERROR, Composition
+from dprounds.accounting.profile import LEAST_RESOLVED, Profile
+from dprounds.accounting.trade_off import false_negative_rates
+from dprounds.conversions import METHODS
+from dprounds.errors import NumericalError, UnsupportedError
+from dprounds.guarantee import Guarantee, is_exact
+
+__all__ = ["RUN_METHODS", "Account"]
+
+Array = NDArray[np.float64]
+
+RUN_METHODS = (*METHODS, "exact")
+# Nodes of a line that need not tell more than a rate's four digits.
+FEW_NODES = 2**12
+# From this part of the largest loss on, the best order is asked too.
+NEAR_LARGEST_LOSS = 0.99
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """A release as accounting sees it: by its laws, if it has any, and by its Rényi curve.
+
+    Parameters
+    ----------
+    of
+        The release, as messages name it.
+    laws
+        Of the loss in each direction; empty where only Rényi orders are known.
+    finite_rdp
+        The Rényi bound given that no loss is infinite.
+    infinite_mass
+        An upper bound on the probability of an infinite loss.
+    """
+
+    of: object
+    laws: Mapping[str, Composition]
+    finite_rdp: RenyiCurve
+    infinite_mass: float
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The exact privacy profile."""
+        return Profile(self.laws)
+
+    def guarantee(self, delta: float, method: str | None) -> Guarantee:
+        """What may be said at `delta`."""
+        by = self.chosen(method)
+        if by == "exact" and delta == self.infinite_mass == 0:
+            return self._pure_guarantee()
+        if by == "exact" and not self.infinite_mass < delta:
+            by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf
+        if by == "exact":
+            try:
+                found = self.profile.epsilon(delta)
+            except NumericalError as trouble:
+                if method is not None:
+                    raise _with_advice(trouble) from trouble
+                by = "optimal"
+            else:
+                return self._exact_guarantee(delta, found)
+        return self._by_orders(delta, by)
+
+    def _exact_guarantee(self, delta: float, found: Bracket) -> Guarantee:
+        if not is_exact(*found) or self._is_near_largest_loss(found):
+            best = self._by_orders(delta, "optimal")
+            if best.epsilon < found.upper and not is_exact(*found):  # then it is the order that proves the answer
+                return replace(best, lower=min(found.lower, best.epsilon))
+            found = Bracket(min(found.lower, best.epsilon), min(found.upper, best.epsilon))
+        lower, upper = found
+        by = "exact" if is_exact(lower, upper) else "bound"
+        return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
+
+    def delta(self, epsilon: float, method: str | None) -> float:
+        """Delta at `epsilon`, from above."""
+        by = self.chosen(method)
+        if by != "exact":
+            return self._delta_by_orders(epsilon, by)
+        try:
+            found = self.profile.delta(epsilon)
+        except NumericalError as trouble:
+            if method is not None:
+                raise _with_advice(trouble) from trouble
+            seen = max(law.seen for law in self.laws.values())
+            return min(self._delta_by_orders(epsilon, "optimal"), seen)
+        if is_exact(*found):
+            return found.upper
+        return min(found.upper, self._delta_by_orders(epsilon, "optimal"))
+
+    def deltas(self, epsilons: Array, method: str | None, *, most_nodes: int | None = None) -> Array:
+        """Delta at every epsilon of a row, from above, on lines of no more nodes than are given."""
+        by = self.chosen(method)
+        if by == "exact":
+            try:
+                return self.profile.deltas(epsilons, most_nodes=most_nodes).upper
+            except NumericalError as trouble:
+                if method is not None:
+                    raise _with_advice(trouble) from trouble
+                by = "optimal"
+        return np.array([self._delta_by_orders(epsilon, by) for epsilon in epsilons.tolist()])
+
+    def trade_off(self, rates: Array) -> Array:
+        """Least false-negative rate at each false-positive rate; a rate is wanted to four digits, no more."""
+        return false_negative_rates(
+            lambda epsilons: self.deltas(epsilons, None, most_nodes=FEW_NODES),
+            rates,
+            infinite_mass=self.infinite_mass,
+        )
+
+    def chosen(self, method: str | None) -> str:
+        """The method that answers; exact only where there is a moment function."""
+        if method is None:
+            return "exact" if self.laws else "optimal"
+        by = choice("method", method, RUN_METHODS)
+        if by == "exact" and not self.laws:
+            raise UnsupportedError(
+                f"No exact accounting of {show(self.of)}: a part of it bounds real Rényi orders only. "
+                "Use method='optimal'."
+            )
+        return by
+
+    def _pure_guarantee(self) -> Guarantee:
+        """At delta 0 epsilon must be above every loss, and need not be above the largest."""
+        largest = max(law.max_loss for law in self.laws.values())
+        known = largest > LEAST_RESOLVED and all(
+            part.max_loss_is_least for law in self.laws.values() for part, _ in law.parts
+        )
+        lower = largest * (1.0 - MAX_LOSS_ERROR) if known else 0.0
+        return Guarantee(epsilon=largest, delta=0.0, method="exact", order=None, lower=lower, upper=largest)
+
+    def _is_near_largest_loss(self, found: Bracket) -> bool:
+        """Whether an order may be as good as the exact sum, up to its last digits, as it is for two losses."""
+        return found.upper > NEAR_LARGEST_LOSS * max(law.max_loss for law in self.laws.values())
+
+    def _by_orders(self, delta: float, method: str) -> Guarantee:
+        proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)
+        return Guarantee(
+            epsilon=proof.value, delta=delta, method=method, order=proof.order, lower=0.0, upper=proof.value
+        )
+
+    def _delta_by_orders(self, epsilon: float, method: str) -> float:
+        return delta_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, epsilon=epsilon, method=method).value
+
+
+def _with_advice(trouble: NumericalError) -> NumericalError:
+    """The same trouble for someone who asked for the exact method by name, with what to ask for instead."""
+    return NumericalError(f"{trouble} Use method='optimal'.")

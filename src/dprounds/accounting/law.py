@@ -1,0 +1,416 @@
+r"""The law of a privacy loss: all that the exact accountant knows of a round, and of many rounds together.
+
+With :math:`(P, Q)` the worst pair of one direction and :math:`L = \log dP/dQ` under :math:`P`,
+
+.. math:: K(z) = \log E_P[e^{zL};\, L < \infty] .
+
+`LossLaw` is one round. A `Composition` is a bag of laws, each with its number of rounds; K, ceilings and largest
+losses add up over the rounds, and this file holds the library's one product of a law with a number of rounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import show
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.cells import CellsOf
+from dprounds.accounting.steps import Turnable
+from dprounds.errors import NumericalError, ParameterError
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, ratio_above
+
+__all__ = [
+    "LOG_MOMENT_ERROR",
+    "MAX_LOSS_ERROR",
+    "MOST_NODES",
+    "Composition",
+    "Lattice",
+    "LossLaw",
+    "Saddle",
+    "least_mass",
+    "probability_of_any",
+    "refuse_contradictions",
+    "sum_of_losses",
+    "total_over_rounds",
+]
+
+Array = NDArray[np.float64]
+Amount = TypeVar("Amount", Array, Numbers)
+Ceiling = Callable[[float, Array], Array]
+Excess = Callable[[float], Bracket]
+
+# --- What carries a proof; docs/theory/accounting.md has the propositions.
+
+# The error of one round's M that a line allows for, relative to M(t) and to the size of what K is made of
+# (docs/theory/accounting.md, "Rounding"). Measured, not proven: the moment functions of this library stay below it.
+LOG_MOMENT_ERROR = 1e-13
+# A mass at infinity is above the truth by at most 20 units of rounding, and by two doubles where it is so small that
+# doubles have no relative precision; `probability_of_any` counts them.
+MASS_ERROR = 32.0 * UNIT_ROUNDOFF
+LEAST_MASS_ERROR = 1e-323
+# Largest losses are logarithms of a few terms, and their sums over parts are rounded once: far closer than this.
+MAX_LOSS_ERROR = 1e-9
+# Natural logarithm of the mass that no double holds: below it an exponential is 0.
+LOG_OF_NOTHING = -1e4
+
+# --- What only tunes speed, or says when values contradict each other.
+
+# Values of K that one line may cost, where K is a closed form: some 10 ms.
+MOST_NODES = 2**16
+# A sum that a virtual Gaussian ends needs nearly all of the nodes that it may have, and with fewer proves little.
+FEWEST_SMOOTHED = 2**12
+# Relative spacing of the three points from which slope and curvature are taken: K may bend within a hundredth of t,
+# where a rare large loss takes over, and the rounding of K, 1e-13 at most, is magnified by 3e5.
+SPACING = 1.0 / 512.0
+# A moment function and a largest loss contradict each other if they differ by more than this part of them, a thousand
+# times and more what rounding may do, or by more than what underflows.
+CONTRADICTION = 1e-9
+LEAST_CONTRADICTION = 1e-290
+# Over the largest loss, a point at which K(t)/t is so near to it that a largest loss 1 % too small is seen as a rule.
+SEEN = 1000.0
+FARTHEST = 1e300
+
+
+class Lattice(NamedTuple):
+    """Where all losses of a law lie: at `shift` plus multiples of `step`, each at most `blur` away from there."""
+
+    step: Fraction
+    shift: Fraction
+    blur: float = 0.0
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """A point t of the positive axis, and K there: its value, slope and curvature.
+
+    These are differences, and place a line. `steepest`, at least the slope, and `square`, at least the sum over the
+    rounds of E[L^2] under the law tilted by t, are proven, and enter the error of K.
+    """
+
+    t: float
+    value: float
+    slope: float
+    curvature: float
+    steepest: float = 0.0
+    square: float = 0.0
+
+    @cached_property
+    def width(self) -> float:
+        """One standard deviation of the integrand along the line."""
+        return 1.0 / math.sqrt(self.curvature + self.t**-2 + (1.0 + self.t) ** -2)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The epsilon whose saddle point this is."""
+        return self.slope - 1.0 / self.t - 1.0 / (1.0 + self.t)
+
+    def log_delta(self, epsilon: float) -> float:
+        """The logarithm of delta by Laplace's method, within a few percent at `self.epsilon`; NaN where it fails."""
+        if not self.width > 0:
+            return math.nan
+        exponent = self.value - self.t * epsilon - math.log(self.t) - math.log1p(self.t)
+        return exponent + math.log(self.width / math.sqrt(2.0 * math.pi))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LossLaw:
+    r"""One round of a mechanism in one direction, as the law of its privacy loss.
+
+    A law that contradicts itself is refused when it is made; nothing after this door asks again.
+
+    Parameters
+    ----------
+    log_moment
+        K at rows of real or complex z with positive real part, on some branch of the logarithm.
+    of
+        The mechanism whose law it is, as messages name it.
+    ceiling
+        ``ceiling(t, s)``, for an increasing row s: upper bounds of the real part of K on the half-lines from
+        ``t + is`` upward, or up to half of K's period if the losses lie on a lattice; ``inf`` where none is known. None
+        where nothing is known to fall: then K(t) is the bound.
+    cells
+        The masses of intervals of the loss under P and Q, from which a lattice is made; None where they are unknown.
+    excess
+        ``excess(level)``: the largest :math:`P(A) - e^{level} Q(A)` over events, if it has a closed form.
+    normal_distance
+        The distance of two normal laws of variance one that are as hard to tell apart, if the pair is such a pair.
+    turnable
+        The log-ratio behind the loss and its law off the real axis, for levels; None where it is not known.
+    lattice
+        Where the losses lie, if they are those of one lattice.
+    atoms
+        Two losses that have a probability of their own, if there are such: a lattice is laid through both.
+    infinite_mass
+        An upper bound on :math:`P(L = \infty)`, in [0, 1], of which `least_mass` makes a lower one.
+    max_loss
+        An upper bound on the finite losses; `inf` where there is none.
+    exact_max_loss
+        The same as a ratio of integers, where it is known exactly.
+    max_loss_is_least
+        Whether no upper bound is below `max_loss` by more than `MAX_LOSS_ERROR` of it.
+    seen
+        An upper bound on the probability that the record is seen at all: no delta exceeds it.
+    is_accurate
+        Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
+    most_nodes
+        How many values of K one line may cost; 0 where K is out of reach of any line.
+    """
+
+    log_moment: Callable[[Numbers], Numbers]
+    of: object = "A law"
+    ceiling: Ceiling | None = None
+    cells: CellsOf | None = None
+    excess: Excess | None = None
+    normal_distance: float | None = None
+    turnable: Turnable | None = None
+    lattice: Lattice | None = None
+    atoms: tuple[float, float] | None = None
+    infinite_mass: float = 0.0
+    max_loss: float = math.inf
+    exact_max_loss: Fraction | None = None
+    max_loss_is_least: bool = False
+    seen: float = 1.0
+    is_accurate: bool = False
+    most_nodes: int = MOST_NODES
+
+    def __post_init__(self) -> None:
+        """Refuse a law that contradicts itself."""
+        if not self.most_nodes:
+            refuse_contradictions(self.of, self.max_loss, self.infinite_mass, np.empty(0), np.empty(0))
+            return
+        far = 1.0
+        if self.most_nodes >= FEWEST_SMOOTHED and 0 < self.max_loss < math.inf:
+            far = min(SEEN / self.max_loss, FARTHEST)
+        t = np.array([1.0, far])
+        values = np.empty(0)
+        with np.errstate(all="ignore"), suppress(NumericalError, OverflowError):  # refused where it is used
+            values = np.asarray(np.real(self.log_moment(t)))
+        refuse_contradictions(self.of, self.max_loss, self.infinite_mass, t[: values.size], values)
+
+    def __mul__(self, rounds: int) -> Composition:
+        """This law, of independent rounds."""
+        return Composition(((self, rounds),) if rounds else ())
+
+    __rmul__ = __mul__
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Laws of one direction, each with its number of independent rounds: the law of the sum of their losses."""
+
+    parts: tuple[tuple[LossLaw, int], ...] = ()
+
+    def __add__(self, other: Composition) -> Composition:
+        """The sum of both losses."""
+        return Composition((*self.parts, *other.parts))
+
+    @cached_property
+    def _weighted(self) -> list[tuple[float, LossLaw]]:
+        return [(float(rounds), law) for law, rounds in self.parts]
+
+    def log_moment(self, z: Numbers) -> Numbers:
+        """K of the sum."""
+        nothing: Numbers = np.zeros_like(z)
+        return total_over_rounds(((law.log_moment(z), rounds) for law, rounds in self.parts), nothing)
+
+    def expand(self, t: float) -> Saddle:
+        r"""K at t, and what a line there needs of its surroundings.
+
+        `steepest` is a forward difference of a convex function; `square` follows from :math:`e^y + e^{-y} \ge 2 + y^2`.
+        """
+        h = SPACING * t
+        value = slope = curvature = steepest = square = 0.0
+        for rounds, law in self._weighted:
+            low, middle, high = np.real(law.log_moment(t * np.array([1.0 - SPACING, 1.0, 1.0 + SPACING]))).tolist()
+            value += rounds * middle
+            slope += rounds * (high - low) / (2.0 * h)
+            curvature += rounds * max((high - middle) - (middle - low), 0.0) / (h * h)
+            # the slope is between the two differences; it may be negative where mass is at infinity
+            steepest += rounds * max(abs(high - middle), abs(middle - low)) / h
+            square += rounds * _second_moment(law, t, h, low - middle, middle, high - middle)
+        return Saddle(t, value, slope, curvature, steepest, square)
+
+    def ceiling(self, t: float, s: Array) -> Array | None:
+        """Upper bounds of the real part of K from each ``t + is`` on; None if no part is known to fall.
+
+        They hold on half-lines, or up to half of K's period where all losses lie on one lattice.
+        """
+        ceilings = [self._ceiling_of(law) for law, _ in self.parts]
+        if all(ceiling is None for ceiling in ceilings):
+            return None
+        total = np.zeros_like(s)
+        for (rounds, law), ceiling in zip(self._weighted, ceilings, strict=True):
+            value = float(np.real(law.log_moment(np.array([t])))[0])
+            flat = value + LOG_MOMENT_ERROR * abs(value)  # |M| <= M(t) on all of the line
+            total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(t, s), flat))
+        return total
+
+    def _ceiling_of(self, law: LossLaw) -> Ceiling | None:
+        """The ceiling of a part: a law on a lattice rises again after its period, if the others have another one."""
+        return law.ceiling if law.lattice is None or self.lattice is not None else None
+
+    @property
+    def falls(self) -> bool:
+        """Whether a part is known to fall along the line."""
+        return any(self._ceiling_of(law) is not None for law, _ in self.parts)
+
+    @cached_property
+    def infinite_mass(self) -> float:
+        """An upper bound on the probability that some round has infinite loss; `least_mass` makes a lower one."""
+        return probability_of_any((law.infinite_mass, rounds) for law, rounds in self.parts)
+
+    @cached_property
+    def seen(self) -> float:
+        """An upper bound on the probability that the record is seen at all."""
+        if any(law.seen >= 1 for law, _ in self.parts):
+            return 1.0
+        return probability_of_any((law.seen, rounds) for law, rounds in self.parts)
+
+    @cached_property
+    def max_loss(self) -> float:
+        """The least double that is not below the sum of the largest losses."""
+        return sum_of_losses(
+            (law.max_loss if law.exact_max_loss is None else law.exact_max_loss, rounds) for law, rounds in self.parts
+        )
+
+    @cached_property
+    def fewest_rounds(self) -> float:
+        """The least rounds of any part whose M is known only relative to M(t); `inf` if there is none."""
+        return min((rounds for rounds, law in self._weighted if not law.is_accurate), default=math.inf)
+
+    @property
+    def most_nodes(self) -> int:
+        """How many values of K one line may cost."""
+        return min((law.most_nodes for law, _ in self.parts), default=MOST_NODES)
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether K is cheap enough, also far up a line, for a sum that only a virtual Gaussian ends."""
+        return self.most_nodes >= FEWEST_SMOOTHED
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds."""
+        return sum(rounds for _, rounds in self.parts)
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a lattice can be made of every part."""
+        return all(law.cells is not None for law, _ in self.parts)
+
+    @cached_property
+    def lattice(self) -> Lattice | None:
+        """Where all sums of losses lie, if the parts have lattices of one step."""
+        step, shift, blur = None, Fraction(0), 0.0
+        for law, rounds in self.parts:
+            if law.lattice is None or step not in (None, law.lattice.step):
+                return None
+            step = law.lattice.step
+            shift += rounds * law.lattice.shift
+            blur += float(rounds) * law.lattice.blur
+        return None if step is None else Lattice(step, shift, blur * (1.0 + 1e-9))
+
+    @cached_property
+    def normal_distance(self) -> float | None:
+        """The distance of the two normal laws that all rounds together are, if each of them is such a pair."""
+        distances = [law.normal_distance for law, _ in self.parts]
+        if not distances or any(distance is None for distance in distances):
+            return None
+        return math.hypot(*(math.sqrt(rounds) * (law.normal_distance or 0.0) for rounds, law in self._weighted))
+
+    def refuse_contradictions(self, t: Array, values: Array) -> None:
+        """Raise where values K(t) on the real axis contradict the largest loss."""
+        refuse_contradictions(
+            self.parts[0][0].of if self.parts else "An empty run", self.max_loss, self.infinite_mass, t, values
+        )
+
+
+def _second_moment(law: LossLaw, t: float, h: float, fall: float, value: float, rise: float) -> float:
+    """A bound on E[L^2] under one round's law tilted by t, from K at t and by how much it differs h to either side."""
+    if rise > 1.0:  # too far apart for the bound to be close
+        h /= rise
+        below, beyond = np.real(law.log_moment(np.array([t - h, t + h]))).tolist()
+        fall, rise = below - value, beyond - value
+    rounding = 8.0 * LOG_MOMENT_ERROR * abs(value)
+    return (max(math.expm1(min(rise, 700.0)) + math.expm1(min(fall, 700.0)), 0.0) + rounding) / (h * h)
+
+
+def total_over_rounds(costs: Iterable[tuple[Amount, int]], nothing: Amount) -> Amount:
+    """The sum over all rounds of what one round of each part costs."""
+    for cost, rounds in costs:
+        nothing = nothing + float(rounds) * cost
+    return nothing
+
+
+def sum_of_losses(losses: Iterable[tuple[float | Fraction, int]]) -> float:
+    """The least double that is not below the sum over all rounds of losses, none of them negative; inf beyond those."""
+    total = Fraction(0)
+    for loss, rounds in losses:
+        if not loss < math.inf:
+            return float(loss)
+        total += rounds * Fraction(loss)
+    return ratio_above(total.numerator, total.denominator) if total else 0.0
+
+
+def refuse_contradictions(of: object, max_loss: float, infinite_mass: float, t: Array, values: Array) -> None:
+    """Raise `ParameterError` where a largest loss, a mass m at infinity and values K(t) cannot all be true.
+
+    From a largest loss that is too small would follow an epsilon that is too small. It bounds K(t) by t times itself;
+    and by Jensen's inequality K(t) >= (t + 1) log(1 - m).
+    """
+    wrong = None
+    if not 0 <= infinite_mass <= 1:
+        wrong = f"the mass at infinity must be in [0, 1], got {infinite_mass}."
+    elif not max_loss >= 0:
+        wrong = f"the largest loss must be in [0, inf], got {max_loss}."
+    else:
+        # next to one, the rounding of the mass is most of what is left of it
+        least = (t + 1.0) * (math.log1p(-infinite_mass) if infinite_mass < 1 - 1e-6 else -math.inf)
+        rounding = 64.0 * UNIT_ROUNDOFF * (t + 1.0) if infinite_mass else 0.0  # of the mass that is left
+        below = values < least * (1.0 + CONTRADICTION) - rounding - LEAST_CONTRADICTION
+        if below.any():
+            i = int(np.argmax(below))
+            wrong = f"the moment function K({t[i]:g}) must not be below {least[i] + 0.0:g}, got {values[i]:g}."
+        elif max_loss < math.inf:
+            above_it = (values > t * max_loss * (1.0 + CONTRADICTION) + LEAST_CONTRADICTION) & (values < math.inf)
+            if above_it.any():
+                i = int(np.argmax(above_it))
+                shown = f"K(t)/t = {values[i] / t[i]:g} at t = {t[i]:g}"
+                wrong = f"the largest loss must not be below {shown}, got {max_loss:g}."
+    if wrong is not None:
+        raise ParameterError(f"{show(of)} contradicts itself: {wrong}")
+
+
+def least_mass(infinite_mass: float) -> float:
+    """A lower bound on the mass at infinity, given the upper one."""
+    return max(infinite_mass * (1.0 - MASS_ERROR) - LEAST_MASS_ERROR, 0.0)
+
+
+def probability_of_any(chances: Iterable[tuple[float, int]]) -> float:
+    """The probability that any of many independent things happens, each tried as often as its count says.
+
+    Guarantee
+    ---------
+    Not below the truth, and `least_mass` of it is not above the truth. A count, a logarithm and their product round by
+    4 units, their sum, which `fsum` rounds once however many there are, by one, and the exponential by 2; the
+    probability moves by at most as many units.
+    """
+    possible = [(chance, times) for chance, times in chances if chance > 0]
+    if sum(times for _, times in possible) <= 1:  # no product, hence no rounding
+        return sum((chance for chance, _ in possible), start=0.0)
+    log_none = math.fsum(
+        max(float(times) * math.log1p(-chance), LOG_OF_NOTHING) if chance < 1 else -math.inf
+        for chance, times in possible
+    )
+    found = np.array(-math.expm1(log_none))
+    return min(float(above(found, 8.0 * UNIT_ROUNDOFF * found)), 1.0)

@@ -1,0 +1,229 @@
+r"""Where to put the line for one epsilon: near the saddle point of :math:`e^{K(z) - \varepsilon z} / (z(z+1))`.
+
+Every line proves its brackets, so nothing here needs to be right; a line through the saddle point has no cancellation
+and needs the fewest nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle
+from dprounds.accounting.line import Line, log_zeta
+from dprounds.errors import NumericalError
+
+__all__ = ["line_near", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
+
+Array = NDArray[np.float64]
+
+# All of these tune speed.
+# A line within this many deviations of the saddle point loses a factor exp(1/32) to cancellation.
+CLOSE_ENOUGH = 0.25
+# The search moves by at most this factor at a time; forty such steps cross the scale of doubles' exponents that matter.
+LARGEST_FACTOR = 8.0
+MOST_SADDLE_STEPS = 100
+# A bracket of t so much wider than one is left where K bends faster than its differences tell.
+NARROWEST = 1e-4
+TILT_RANGE = (1e-12, 1e15)
+# Each of truncation and aliasing is asked to stay below this part of delta, a thousandth of the precision promised.
+LOG_TOLERANCE = math.log(1e-12)
+# Distances, in units of t and of the saddle's width, of the points at which K bounds the aliases. The best distance for
+# a normal law is sqrt(2 * 28) = 7.5 widths; a heavy tail needs a short one, a bounded loss a long one.
+SIDES_BELOW = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.75])
+SIDES_ABOVE = np.array([0.0625, 0.125, 0.25, 0.5, 1.0])
+SIDES_FAR = np.array([3.0, 9.0])
+SIDE_WIDTHS = np.array([1.0, 2.0, 4.0, 7.5, 12.0])
+# Below the saddle point of a law with a heavy upper tail the integrand is larger, but aliases fall faster. The summands
+# may exceed delta by exp(7), which costs three digits of sixteen, if that saves a third of the nodes.
+LOG_LARGEST_SUMMAND = 7.0
+WORTH_MOVING = 1.5
+# A virtual Gaussian of more variance than this blurs epsilon by ten, and nothing is left to see from below.
+LARGEST_VARIANCE = 100.0
+# The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
+STOPS = 4.0 * 1.2 ** np.arange(31)
+# K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
+FIRST_BLOCK = 64
+# The mean loss of a tilted lattice is this part of a step below the largest loss when hardly any other is left.
+ALL_BUT_THE_LARGEST = 1e-9
+# Points of a period, for a law on a lattice.
+FEWEST_POINTS = 8
+
+
+def search_saddle(
+    expand: Callable[[float], Saddle],
+    move: Callable[[Saddle], float],
+    *,
+    start: Saddle | float,
+    close: float = CLOSE_ENOUGH,
+) -> Saddle:
+    """The point at which `move`, in units of t, is a small part of the width; Newton's method with bounded steps."""
+    known = start if isinstance(start, Saddle) else None
+    t = start.t if isinstance(start, Saddle) else start
+    low, high = TILT_RANGE
+    for _ in range(MOST_SADDLE_STEPS):
+        here, known = expand(t) if known is None else known, None
+        step = move(here)
+        if not math.isfinite(step):
+            break
+        if abs(step) <= close * here.width or high <= low * (1.0 + NARROWEST):
+            return here
+        low, high = (t, high) if step > 0 else (low, t)
+        following = min(max(t + step, t / LARGEST_FACTOR), t * LARGEST_FACTOR)
+        # what Newton's method would throw out of the bracket is halved towards its end, on the scale of logarithms
+        t = following if low < following < high else math.sqrt(t * (high if step > 0 else low))
+    raise NumericalError("The loss of this run is outside what doubles resolve.")
+
+
+def saddle_at_epsilon(law: Composition, epsilon: float, *, start: Saddle | float = 1.0) -> Saddle:
+    """The saddle point for `epsilon`.
+
+    Close below the largest loss of a lattice it is the point at which hardly any other loss is left: a larger tilt
+    shows nothing more, and its exponents lose their digits.
+    """
+    near = 0.0 if law.lattice is None else ALL_BUT_THE_LARGEST * float(law.lattice.step)
+
+    def move(here: Saddle) -> float:
+        step = (epsilon - here.epsilon) * here.width**2
+        return 0.0 if step > 0 and law.max_loss - here.slope <= near else step
+
+    return search_saddle(law.expand, move, start=start)
+
+
+def saddle_at_delta(law: Composition, log_delta: float, *, start: Saddle | float = 1.0) -> Saddle:
+    """The point whose own epsilon has about this delta."""
+    # d log_delta(epsilon(t)) / dt = -t / width^2, up to the derivative of the width
+    return search_saddle(
+        law.expand, lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t, start=start
+    )
+
+
+def line_near(
+    law: Composition,
+    saddle: Saddle,
+    *,
+    epsilon: float,
+    log_delta: float,
+    most_nodes: int | None = None,
+    smoothed: bool = True,
+) -> Line:
+    """The line at or near a saddle point that brackets delta at `epsilon` to about 1e-12 of itself.
+
+    A poor guess of `log_delta` makes the brackets wide, never wrong. Raises `NumericalError` where no line of so many
+    nodes ends, or none but by a virtual Gaussian if it may not be `smoothed`.
+    """
+    most_nodes = law.most_nodes if most_nodes is None else min(most_nodes, law.most_nodes)
+    if not most_nodes:
+        raise NumericalError("A sampled part of this run has too little noise for an exact sum.")
+    target = log_delta + LOG_TOLERANCE
+    sides, at_sides = _sides(law, saddle)
+    saddle, period, best = _tilt(law, saddle, sides, at_sides, epsilon, log_delta)
+    t = saddle.t
+    points = 0
+    if law.lattice is not None:
+        points = max(math.ceil(Fraction(period) / law.lattice.step), FEWEST_POINTS)
+        period = float(points * law.lattice.step)
+    step = 2.0 * math.pi / period
+    last_of_all = points // 2 if law.lattice is not None else most_nodes  # no node beyond it is another one
+
+    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value)  # |M| <= M(t) on all of the line
+    most = min(most_nodes, last_of_all)
+    stops: Array = np.unique(np.append(np.minimum(np.ceil(STOPS * saddle.width / step), most), most))
+    known = law.ceiling(t, step * stops)
+    ceilings = np.full(stops.shape, flat) if known is None else np.minimum(known, flat)
+    exponent = ceilings - t * epsilon - np.log(math.pi * step * stops) - target
+    enough = np.flatnonzero(exponent <= 0)
+    number = int(enough[0]) if enough.size else stops.size - 1
+    ceiling, variance = float(ceilings[number]), 0.0
+    if int(stops[number]) == last_of_all and law.lattice is not None:
+        ceiling = -math.inf
+    elif not enough.size:
+        if not (smoothed and law.is_cheap and law.lattice is None):  # the nodes far up the line would be expensive
+            raise NumericalError("The exact sum of this run converges too slowly.")
+        variance = _variance(t, float(step * stops[number]), float(exponent[number]))
+    s: Array = step * np.arange(int(stops[number]) + 1, dtype=np.float64)
+    turning = 0.5 * saddle.square * s * s
+    if law.max_loss < math.inf:
+        turning = np.minimum(turning, law.max_loss * s)
+    return Line(
+        t=t,
+        step=step,
+        values=_on_line(law, t, s),
+        ceiling=ceiling,
+        sides=np.delete(sides, best),
+        side_values=np.delete(at_sides, best),
+        sizes=np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64),
+        fewest_rounds=law.fewest_rounds,
+        variance=variance,
+        lattice=law.lattice,
+        points=points,
+    )
+
+
+def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
+    """Points of the axis around a saddle point, that one and 0 among them, and upper bounds of K there."""
+    t, width = saddle.t, saddle.width
+    over = np.append(t * SIDES_ABOVE, width * SIDE_WIDTHS)
+    over = np.append(over, t * SIDES_FAR) if law.max_loss < math.inf else over
+    under = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
+    sides = np.sort(np.concatenate([t - under[under < t], t + over]))
+    values = np.asarray(np.real(law.log_moment(sides)))
+    law.refuse_contradictions(sides, values)
+    # At 0, K is at most 0: there the bound is that delta is at most one.
+    sides, order = np.unique(np.concatenate([[0.0], sides, [t]]), return_index=True)
+    values = np.concatenate([[0.0], values, [saddle.value]])[order]
+    return sides, values + LOG_MOMENT_ERROR * np.abs(values)
+
+
+def _tilt(
+    law: Composition, saddle: Saddle, sides: Array, at_sides: Array, epsilon: float, log_delta: float
+) -> tuple[Saddle, float, int]:
+    """The saddle point, or a side below it that needs fewer nodes; the period of its sum, and its number."""
+    here = int(np.searchsorted(sides, saddle.t))
+    tried = np.arange(1, here + 1)  # 0 is no place for a line
+    t = sides[tried]
+    bound = at_sides + log_zeta(sides) - sides * epsilon - (log_delta + LOG_TOLERANCE)
+    distance = sides - t[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # the least period at which the aliases of each are negligible by the best side below it, and above it
+        wanted = np.maximum(bound, 1.0) / np.abs(distance)
+        wanted[~np.isfinite(wanted)] = math.inf
+        periods = np.maximum(
+            np.where(distance < 0, wanted, math.inf).min(axis=1), np.where(distance > 0, wanted, math.inf).min(axis=1)
+        )
+        size = at_sides[tried] - t * epsilon - np.log(t) - np.log1p(t)
+    cost = np.where(size - log_delta < LOG_LARGEST_SUMMAND, WORTH_MOVING * periods, math.inf)
+    cost[-1] = periods[-1]
+    best = int(np.argmin(cost))
+    if not periods[best] < math.inf:
+        raise NumericalError("The loss of this run is outside what doubles resolve.")
+    if best != here - 1:
+        saddle = law.expand(float(t[best]))
+    return saddle, float(periods[best]), best + 1
+
+
+def _variance(t: float, last: float, excess: float) -> float:
+    """That of the least virtual Gaussian that ends the sum at the last node."""
+    if not last * last > 2.0 * t * (t + 1.0):  # else the Gaussian grows along the line at first
+        raise NumericalError("The exact sum of this run needs more terms than are allowed.")
+    variance = 2.0 * excess / (last * last - t * (t + 1.0))
+    if not variance <= LARGEST_VARIANCE:
+        raise NumericalError("The exact sum of this run converges too slowly.")
+    return variance
+
+
+def _on_line(law: Composition, t: float, s: Array) -> NDArray[np.complex128]:
+    """K at ``t + is``, block by block."""
+    values = np.empty(s.size, dtype=np.complex128)
+    start, end = 0, FIRST_BLOCK
+    while start < s.size:
+        z: NDArray[np.complex128] = np.asarray(t + 1j * s[start:end], dtype=np.complex128)
+        values[start:end] = law.log_moment(z)
+        start, end = end, 2 * end
+    if np.isnan(values).any():
+        raise NumericalError("A moment of this run is not a number in doubles.")
+    return values

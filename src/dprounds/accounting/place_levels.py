@@ -1,0 +1,339 @@
+"""Where to put the steps and the lines of a levelled line for one epsilon.
+
+Every levelled line proves its brackets, so nothing here needs to be right: the sums are rough ones, on a coarse grid.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.levels import Block, LevelledLine, LevelPlan, Plan, forward_power
+from dprounds.accounting.line import log_zeta
+from dprounds.accounting.steps import Factor, Grid, Step, Turnable, log_sum
+from dprounds.errors import NumericalError
+
+__all__ = ["levels_near"]
+
+Array = NDArray[np.float64]
+
+# All of these tune speed and tightness.
+# Deviations of v that a grid covers, and up to which a step may lie; widths of a step that a grid goes beyond it.
+REACH = 11.5
+FURTHEST = 38.0
+WIDTHS_BEYOND = 32.0
+# Steps of v, in units of v and in deviations: for rough sums, and for those that bound.
+COARSE = (0.12, 0.5)
+FINE = (0.03, 0.15)
+# Angles and strips in tenths, or less where the deviation of v is small.
+ANGLES = (0, 1, 2, 3)
+STRIPS = (1, 2, 3)
+TENTH = 0.1
+DEVIATIONS_OF_TENTH = 0.8
+# Angles at which the ceiling is tried: small ones by their ratio, and these tenths.
+SMALL_ANGLES = 8
+WIDE_ANGLES = np.array([2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0])
+# Points r of the axis, relative to one over the scale of the loss.
+FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 40
+# Losses at neighbouring steps have this ratio.
+RATIO = 8.0
+# A level of fewer nodes whose summands are not much larger than delta is taken as it is.
+FEW_NODES = 200
+LARGEST_SUMMAND = 10.0
+MOST_NODES = 2**14
+# A block of nodes ends at this multiple of its first one.
+BLOCK_RATIO = 6
+# The square of a step's place over its width, for each unit of the logarithm of the precision.
+SHARPNESS = 2.7
+# No step is sharper than this part of its place and than a deviation of v.
+LEAST_WIDTH = 1e-6
+
+
+def levels_near(pair: Turnable, rounds: int, *, epsilon: float, log_delta: float, tolerance: float) -> LevelledLine:
+    """The levelled line that brackets delta at `epsilon` to about `tolerance` of itself, if delta is about this."""
+    return LevelledLine(pair, rounds, _Places(pair, float(rounds), epsilon, log_delta, tolerance).plan())
+
+
+def _first_fit(count: int, fits: Callable[[int], bool]) -> int | None:
+    """The first of a row that fits, by halving; None if the last does not."""
+    if not count or not fits(count - 1):
+        return None
+    below, fit = -1, count - 1
+    while fit - below > 1:
+        middle = (below + fit) // 2
+        below, fit = (below, middle) if fits(middle) else (middle, fit)
+    return fit
+
+
+def _least_of(values: Array) -> float:
+    return float(np.min(np.where(np.isnan(values), math.inf, values), initial=math.inf))
+
+
+def _around(values: Array, points: Array) -> Array:
+    """The point of the least value, and its neighbours."""
+    best = int(np.argmin(np.where(np.isnan(values), math.inf, values)))
+    return points[max(best - 1, 0) : best + 2]
+
+
+class _Places:
+    """One run at one epsilon."""
+
+    def __init__(self, pair: Turnable, rounds: float, epsilon: float, log_delta: float, tolerance: float) -> None:
+        self.pair, self.rounds, self.epsilon, self.log_delta = pair, rounds, epsilon, log_delta
+        self.target = log_delta + math.log(tolerance)
+        mean, deviation, rate = pair.mean, pair.deviation, pair.rate
+        self.edge = -math.log1p(-rate)
+        self.tenth = min(TENTH, DEVIATIONS_OF_TENTH * deviation)
+        self.coarse = min(COARSE[0], COARSE[1] * deviation)
+        self.fine = min(FINE[0], FINE[1] * deviation)
+        more = 0.0 if pair.mixture_first else 10.0 * deviation * min(1.0, 10.0 * rate)
+        self.bottom = mean - REACH * deviation - more
+        self.lowest, self.furthest = math.exp(mean - 8.0 * deviation), mean + FURTHEST * deviation
+        grid = Grid(pair, self.bottom, -mean + REACH * deviation, self.coarse)
+        p = np.exp(grid.log_n + (grid.log_w if pair.mixture_first else 0.0))
+        spread = math.sqrt(rounds * float(p @ np.minimum(np.abs(grid.log_w), 1.0) ** 2))
+        self.scale = epsilon + min(rounds * self.edge, spread)
+        if not 0 < self.scale < math.inf:
+            raise NumericalError("The losses of this run are outside what doubles resolve.")
+        last = LAST_POINT * max(1.0, 0.02 * self.scale / spread)
+        self.r: Array = np.geomspace(FIRST_POINT, last, POINTS + int(4.0 * math.log(last / LAST_POINT))) / self.scale
+        self.narrow = 1.0 / math.sqrt(SHARPNESS * max(math.log(rounds) - self.target, 4.0))
+
+    def steps(self, distances: Array) -> list[Step]:
+        """Steps at these distances of log w from its lower end."""
+        at = 1.0 + np.expm1(np.minimum(distances - self.edge, 600.0)) / self.pair.rate
+        return [self.step(one) for one in at[(at > self.lowest) & (at < math.exp(self.furthest))].tolist()]
+
+    def step(self, at: float) -> Step:
+        """A step whose tail at the bulk of v is negligible; a sharper one if v has a small deviation."""
+        return Step(at, min(self.narrow * (at - self.lowest), at * max(self.pair.deviation, LEAST_WIDTH)))
+
+    def top(self, step: Step | None) -> float:
+        """Where v ends for what is below a step."""
+        return self.furthest if step is None else math.log(step.at + WIDTHS_BEYOND * step.width)
+
+    def plan(self) -> Plan:
+        """The steps and lines that cost least."""
+        far = self.furthest + 4.0 * self.pair.deviation
+        grid = Grid(self.pair, self.bottom, far, self.coarse)
+        last = math.exp(self.furthest)
+        tried = [*self.steps(self.scale * np.geomspace(0.3, 300.0, 40)), self.step(last)]
+        others = grid.rough(-self.r, ())
+        i = _first_fit(len(tried), lambda n: _least_of(self._high(grid, tried[n], others)) + 1.0 <= self.target)
+        high = None if i is None else tried[i]
+        drafts = self._drafts(high)
+        top = max([far, *(self.top(one.high) for one in drafts)])
+        low = drafts[0].low
+        none = np.empty(0)
+        if high is not None:  # the grids need not go further than its rounds
+            top = max(self.top(high), max(-self.pair.mean, math.log(high.at)) + REACH * self.pair.deviation)
+        return Plan(
+            levels=tuple(draft.plan() for draft in drafts),
+            high_points=none if high is None else _around(self._high(grid, high, others), self.r),
+            low_points=none if low is None else _around(self._low(grid, low), self.r),
+            ends=(self.bottom, top),
+            step_of_v=self.fine,
+            strip=3.0 * self.tenth,
+        )
+
+    def _drafts(self, high: Step | None) -> list[_Draft]:
+        top = self.top(high)
+        pure = [_Draft(self, None, high)]
+        if pure[0].nodes < FEW_NODES and pure[0].size < LARGEST_SUMMAND:
+            return pure
+        limit = math.inf if high is None else high.at
+        tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
+        grid = Grid(self.pair, self.bottom, top, self.coarse)
+        i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n])) + 1.0 <= self.target)
+        options = [pure]
+        if i is not None:
+            options.append(self._ladder(tried[i], high))
+        for fraction in (0.3, 0.1):
+            for middle in self.steps(self.scale * np.array([fraction])):
+                above_low = i is None or middle.at > tried[i].at
+                if middle.at < limit and above_low and self._mass_above(grid, middle) < 0.5:
+                    options.append([_Draft(self, None, middle), *self._ladder(middle, high)])
+        return min(options, key=lambda drafts: sum(draft.cost for draft in drafts))
+
+    def _mass_above(self, grid: Grid, step: Step) -> float:
+        power = forward_power(self.pair, np.zeros(1))
+        return float(np.exp(grid.rough(power, (Factor(step, True),)))[0])
+
+    def _ladder(self, low: Step, high: Step | None) -> list[_Draft]:
+        """Levels from a step to the highest one."""
+        rate, last = self.pair.rate, math.exp(self.furthest) if high is None else high.at
+        bottom, end = (math.log1p(rate * (at - 1.0)) + self.edge for at in (low.at, last))
+        count = max(1, round(math.log(end / bottom) / math.log(RATIO)))
+        between = self.steps(bottom * (end / bottom) ** (np.arange(1, count) / count))
+        ladder = [low, *between, high]
+        return [_Draft(self, a, b) for a, b in itertools.pairwise(ladder)]
+
+    def _high(self, grid: Grid, step: Step, others: Array) -> Array:
+        """About the logarithm of the remainder above a step, at every r."""
+        one = grid.rough(-self.r, (Factor(step, True),))
+        slope = 1.0 + self.r if self.pair.mixture_first else -self.r
+        return np.asarray(math.log(self.rounds) + one + (self.rounds - 1.0) * others + slope * self.epsilon)
+
+    def _low(self, grid: Grid, step: Step) -> Array:
+        """About the logarithm of the remainder below a step, at every r."""
+        log = self.rounds * grid.rough(1.0 + self.r, (Factor(step, False),))
+        if self.pair.mixture_first:
+            return np.asarray(log + log_zeta(self.r) - self.r * self.epsilon)
+        return np.asarray(log + (1.0 + self.r) * self.epsilon)
+
+
+class _Draft:
+    """A level, by rough sums: where its line is, and what it costs."""
+
+    def __init__(self, run: _Places, low: Step | None, high: Step | None) -> None:
+        self.run, self.low, self.high = run, low, high
+        self.inside = () if high is None else (Factor(high, False),)
+        self.both = self.inside if low is None else (*self.inside, Factor(low, True))
+        self.ends = run.bottom, run.top(high)
+        self.grid = Grid(run.pair, *self.ends, run.coarse)
+        self.turned: dict[tuple[int, float], tuple[Array, Array]] = {}
+        self._period()
+        self._end()
+
+    @property
+    def cost(self) -> float:
+        """In relative terms."""
+        return self.nodes * self.grid.v.size * math.exp(min(max(self.size - LARGEST_SUMMAND, 0.0), 700.0))
+
+    def _period(self) -> None:
+        """The t and the period that need the fewest nodes and keep the digits."""
+        run, r = self.run, self.run.r
+        points = np.concatenate([r, -1.0 - r, [0.0]])
+        powers = forward_power(run.pair, points)
+        m = self.grid.rough(powers, self.inside)
+        f = run.rounds * m
+        if self.low is not None:
+            share = np.minimum(np.exp(self.grid.rough(powers, self.both) - m), 1.0)
+            f = np.where(np.isfinite(m), f + np.log(-np.expm1(run.rounds * np.log1p(-share))), np.inf)
+        self.f, self.f_left, log_p = f[: r.size], f[r.size : -1], float(f[-1])
+        size = self.f - r * run.epsilon - np.log1p(r) - run.log_delta  # of the integral, whose width is about r
+        bound = np.maximum(self.f + log_zeta(r) - r * run.epsilon - run.target + 1.0, 1.0)
+        distance = r - r[:, None]
+        above = np.where(distance > 0, bound / distance, np.inf).min(axis=1)
+        left = np.maximum(self.f_left + (1.0 + r) * 1.1 * run.epsilon - run.target + 1.0, 1.0)  # for larger epsilons
+        known = np.maximum((left / (1.0 + r + r[:, None])).min(axis=1), (log_p - run.log_delta - 5.0) / r)
+        below = np.where(distance < 0, bound / -distance, np.inf).min(axis=1)
+        below = np.minimum(below, max(log_p - run.target + 1.0, 1.0) / r)
+        period = np.maximum(np.maximum(above, np.minimum(below, known)), 1.0 / r)
+        cost = np.log(period) + np.maximum(size - 9.0, 0.0)
+        i = int(np.argmin(np.where(np.isfinite(cost), cost, np.inf)))
+        if not math.isfinite(float(cost[i])):
+            raise NumericalError("The losses of this run are outside what doubles resolve.")
+        self.knows_below = bool(known[i] < below[i])
+        self.t, self.step, self.size = float(r[i]), 2.0 * math.pi / float(period[i]), float(size[i])
+        self.power = float(forward_power(run.pair, np.array(self.t)))
+
+    def _turned(self, kind: int, angle: float) -> tuple[Array, Array]:
+        """The exponents of rough sums on a line turned by an angle, and the argument of w there.
+
+        Of M (0) and B (1) at t, and of M under both laws at 0 (2).
+        """
+        if (kind, angle) not in self.turned:
+            grid = self.grid
+            modulus, argument = grid.turned(angle)
+            power = self.power if kind < 2 else 0.5
+            exponents = grid.log_n + power * modulus + grid.growth(angle)
+            factors = self.both if kind == 1 else self.inside
+            for one in factors:
+                exponents = exponents + np.logaddexp(*one.parts(grid.x, angle))
+            if grid.outside(exponents, power, factors, angle) == math.inf:
+                exponents = np.full_like(exponents, math.inf)
+            self.turned[kind, angle] = exponents, argument
+        return self.turned[kind, angle]
+
+    def _end(self) -> None:
+        """The number of nodes, and the angles of the ceiling there."""
+        run, kind = self.run, 0 if self.low is None else 1
+        s = np.geomspace(0.3, 1e6 * max(1.0, 1e-3 * run.scale * self.t), 60) / run.scale
+        least = min(0.001, 3.0 * run.pair.deviation / math.sqrt(run.rounds))
+        angles = run.tenth * WIDE_ANGLES
+        angles = np.append(np.geomspace(min(least, 0.5 * angles[0]), angles[0], SMALL_ANGLES)[:-1], angles)
+        tried = np.empty((angles.size, s.size))
+        for i, angle in enumerate(angles.tolist()):
+            exponents, argument = self._turned(kind, angle)
+            top = float(exponents.max())
+            tried[i] = top + np.log(np.exp(exponents - top) @ np.exp(-np.multiply.outer(argument, s)))
+            outside = self.grid.outside(exponents, self.power, self.both, angle)
+            tried[i] = np.where(np.isnan(tried[i]), math.inf, np.logaddexp(tried[i], outside))
+        best = tried.min(axis=0)
+        log_ceiling = run.rounds * best
+        if kind:
+            log_ceiling = math.log(run.rounds) + best + (run.rounds - 1.0) * float(log_sum(self._turned(0, 0.0)[0]))
+        excess = log_ceiling - self.t * run.epsilon - np.log(math.pi * s) - run.target + 1.0
+        fits = np.flatnonzero(excess <= 0)
+        last = int(fits[0]) if fits.size else s.size - 1
+        self.nodes = float(s[last]) / self.step if fits.size else math.inf
+        chosen = int(np.argmin(tried[:, last]))
+        self.angles = tuple(angles[max(chosen - 1, 0) : chosen + 2].tolist())
+
+    def _rough_bound(self, kind: int, angle: float, s: float) -> float:
+        exponents, argument = self._turned(kind, angle)
+        return float(log_sum(exponents - s * argument if s else exponents))
+
+    def _strip(self, kind: int, angle: float, strip: float, low: float, high: float) -> float:
+        outer = self._rough_bound(kind, angle + strip, low)
+        return float(np.logaddexp(outer, self._rough_bound(kind, abs(angle - strip), low if angle >= strip else -high)))
+
+    def plan(self) -> LevelPlan:
+        """The level, with blocks of nodes and the places at which its errors are bounded."""
+        run, r, t = self.run, self.run.r, self.t
+        period = 2.0 * math.pi / self.step
+        over, under = r > t, r < t
+        above = self.f + log_zeta(r) - r * run.epsilon - (r - t) * period
+        if self.knows_below:
+            below = _around(self.f_left + (1.0 + r) * run.epsilon - (1.0 + r) * period, r)
+        else:
+            below = np.array([0.0])
+            if under.any():
+                values = self.f + log_zeta(r) - r * run.epsilon - (t - r) * period
+                below = np.append(below, _around(values[under], r[under]))
+        blocks, step = self._blocks()
+        return LevelPlan(
+            low=self.low,
+            high=self.high,
+            t=t,
+            step=self.step,
+            blocks=blocks,
+            above=_around(above[over], r[over]),
+            below=below,
+            knows_below=self.knows_below,
+            angles=self.angles,
+            ends=self.ends,
+            step_of_v=min(step, run.fine),
+        )
+
+    def _blocks(self) -> tuple[tuple[Block, ...], float]:
+        """Blocks of nodes with their angles and strips, and the step of v that suits all of them."""
+        run, kind = self.run, 0 if self.low is None else 1
+        count = math.ceil(min(self.nodes, MOST_NODES)) + 1
+        whole, blocks, first, step = float(log_sum(self._turned(0, 0.0)[0])), [], 0, math.inf
+        size = run.rounds * whole - self.t * run.epsilon - math.log1p(self.t) - run.target
+        least = max(4, int(20.0 / max(abs(float(self.grid.log_w[-1])), 1e-300) / self.step))
+        log_rounds, kept = math.log(run.rounds), 28.0 + max(self.size, 0.0)
+        while first < count:
+            end = min(count, max(least, BLOCK_RATIO * first))
+            low, high = self.step * first, self.step * (end - 1)
+            best = (0.0, 0.0, 0.0)
+            for i in ANGLES:
+                for j in STRIPS:
+                    angle, strip = i * run.tenth, j * run.tenth
+                    still = self._strip(2, angle, strip, 0.0, 0.0) + math.log(2.0 + 2.0 * abs(self.t + 1j * high))
+                    growth = float(np.logaddexp(self._strip(0, angle, strip, low, high), still))
+                    growth += log_rounds + kept - whole
+                    if kind:
+                        growth = max(growth, self._strip(1, angle, strip, low, high) - whole + log_rounds + size)
+                    best = max(best, (2.0 * math.pi * strip / max(growth, 1.0), angle, strip))
+            if not best[0] > 0:
+                raise NumericalError("The losses of this run are outside what doubles resolve.")
+            blocks.append(Block(first, end, best[1], best[2]))
+            step, first = min(step, best[0]), end
+        return tuple(blocks), step

@@ -1,0 +1,297 @@
+r"""Averages over one round's log-ratio v, with soft steps in :math:`X = e^v`: sums that bound what they stand for.
+
+All of them are of the form :math:`E_N[w^p \prod_j \Phi(\pm(X - E_j)/\omega_j)]`, :math:`w = 1 - q + qX`, or bound such
+an average from above on a line turned by an angle. docs/theory/levels.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfc, log_ndtr
+
+from dprounds.errors import NumericalError
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.quadrature import short_binary_below
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["NO_STEP", "Factor", "Grid", "Mean", "Step", "Turnable", "log_sum"]
+
+Array = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+# --- What carries a proof; docs/theory/levels.md has the propositions.
+
+# log sqrt(2 pi), rounded down.
+LOG_ROOT_TWO_PI = 0.9189385
+# A cell's largest value of the second part of a turned step is at most twice that of its ends, if its peak, in widths
+# of the step, times the length of the cell is below this (docs/theory/levels.md, "Upper sums").
+LARGEST_CELL = 1.6
+# Roundings of one term of a sum and of the sum, in addition to those that its exponent is made of.
+TERM_ROUNDINGS = 64.0
+
+# --- What only tunes speed.
+
+# Values of v.
+MOST_POINTS = 2**13
+
+
+class Turnable(Protocol):
+    """One round of a sampled mechanism by its log-ratio v, which is normal under N, and analytic.
+
+    With ``w = 1 - rate + rate exp(v)``, P is w N and Q is N if the mixture comes first, and else P is N and Q is w N.
+    """
+
+    @property
+    def rate(self) -> float:
+        """The sampling rate, in (0, 1)."""
+        ...
+
+    @property
+    def mixture_first(self) -> bool:
+        """Whether P is the mixture."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """The mean of v under N."""
+        ...
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of v under N."""
+        ...
+
+    def log_density(self, v: Numbers) -> Numbers:
+        """The logarithm of the density of v under N, at real or complex points."""
+        ...
+
+    def log_mixture(self, v: Numbers) -> Numbers:
+        """log w, at real or complex points."""
+        ...
+
+
+def log_sum(exponents: Array) -> Array:
+    """The logarithm of the sum of exponentials over the last axis."""
+    top = exponents.max(axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    return np.asarray((top + np.log(np.exp(exponents - top).sum(axis=-1, keepdims=True)))[..., 0])
+
+
+@dataclass(frozen=True)
+class Step:
+    """The soft step Phi((X - at) / width)."""
+
+    at: float
+    width: float
+
+
+class Factor(NamedTuple):
+    """A soft step, or what is left of one above it."""
+
+    step: Step
+    rises: bool
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.rises else -1.0
+
+    def log(self, x: Array) -> Array:
+        """Its logarithm at real X."""
+        return np.asarray(log_ndtr(self._sign * (x - self.step.at) / self.step.width))
+
+    def value(self, x: ComplexArray) -> ComplexArray:
+        """Itself at complex X."""
+        return np.asarray(0.5 * erfc(self._sign * (self.step.at - x) / (self.step.width * math.sqrt(2.0))))
+
+    def parts(self, x: Array, angle: float, strip: float = 0.0) -> tuple[Array, Array]:
+        r"""Logarithms of two numbers whose sum bounds it turned by an angle, that bound moved by a strip on top of it.
+
+        On the line of the angle :math:`|\Phi(a + ib)| \le \Phi(a) + |b|\,\varphi(a)\,e^{b^2/2}`. If the right side is
+        itself moved by a strip, its first part is bounded in the same way, and the modulus of the second one is known.
+        """
+        at, width, cosine, sine = self.step.at, self.step.width, math.cos(angle), math.sin(angle)
+        with np.errstate(divide="ignore"):
+            if strip == 0:
+                a, b = (x * cosine - at) / width, x * sine / width
+                return np.asarray(log_ndtr(self._sign * a)), np.log(b) + 0.5 * (b - a) * (b + a) - LOG_ROOT_TWO_PI
+            first = np.logaddexp(*self.parts(x * cosine, strip))
+            square = (x / width) ** 2 * math.cos(2.0 * angle) * math.cos(2.0 * strip)
+            product = 2.0 * x / width * (at / width) * cosine * math.cos(strip)
+            second = np.log(x * sine / width) - 0.5 * (square - product + (at / width) ** 2) - LOG_ROOT_TWO_PI
+        return first, second
+
+
+NO_STEP: tuple[Factor, ...] = ()
+
+
+class Mean(NamedTuple):
+    """Logarithms of averages, and bounds on their errors relative to the averages, by rounding and by quadrature."""
+
+    log: Array
+    rounding: Array
+    quadrature: Array
+
+    @property
+    def error(self) -> Array:
+        """Both errors."""
+        return self.rounding + self.quadrature
+
+    @property
+    def upper(self) -> Array:
+        """Upper bounds of the logarithms."""
+        return np.asarray(self.log + np.log1p(self.error))
+
+
+class Grid:
+    """Multiples of a step of v, and what averages over them are made of."""
+
+    def __init__(self, pair: Turnable, low: float, high: float, step: float) -> None:
+        self.pair = pair
+        self.step = short_binary_below(step)  # its multiples are exact doubles
+        if not 0 < (high - low) / MOST_POINTS < self.step:
+            raise NumericalError("The levels of this run need more memory than is allowed.")
+        self.v: Array = self.step * np.arange(math.floor(low / self.step), math.ceil(high / self.step) + 1.0)
+        self.x: Array = np.exp(self.v)
+        self.log_w: Array = np.asarray(pair.log_mixture(self.v).real)
+        self.log_n: Array = np.asarray(pair.log_density(self.v).real) + math.log(self.step)
+        self.share: Array = np.exp(math.log(pair.rate) + self.v - self.log_w)
+
+    def turned(self, angle: float) -> tuple[Array, Array]:
+        """The logarithm of the modulus of w, and its argument, on the line turned by an angle."""
+        half = math.sin(0.5 * angle) ** 2
+        modulus = self.log_w + 0.5 * np.log1p(-4.0 * self.share * (1.0 - self.share) * half)
+        return modulus, np.arctan2(self.share * math.sin(angle), 1.0 - 2.0 * self.share * half)
+
+    def growth(self, angle: float) -> float:
+        """By how much the normal density grows on the line turned by an angle, as an exponent."""
+        return 0.5 * (angle / self.pair.deviation) ** 2
+
+    def rough(self, powers: Array, factors: Sequence[Factor]) -> Array:
+        """About the logarithms of the averages; infinite where the ends of the grid are not negligible."""
+        exponents = self.log_n + np.multiply.outer(powers, self.log_w) + sum(one.log(self.x) for one in factors)
+        ends = np.maximum(exponents[..., 0], exponents[..., -1])
+        return np.where(ends < exponents.max(axis=-1) - 40.0, log_sum(exponents), np.inf)
+
+    def mean(self, powers: Array, factors: Sequence[Factor], strip: float) -> Mean:
+        """The logarithms of E[w^p times factors] for a row of powers p, by the trapezoid rule; `strip` bounds it."""
+        logs = sum((one.log(self.x) for one in factors), start=np.zeros_like(self.x))
+        exponents = self.log_n + np.multiply.outer(powers, self.log_w) + logs
+        log = log_sum(exponents)
+        weights = np.exp(exponents - log[:, None])
+        made_of = np.stack([TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(logs) + np.abs(self.v), np.abs(self.log_w)])
+        units = weights @ made_of.T
+        rounding = 4.0 * UNIT_ROUNDOFF * (units[:, 0] + np.abs(powers) * units[:, 1])
+        quadrature = np.empty_like(log)
+        for i, power in enumerate(powers.tolist()):
+            outside = self.outside(exponents[i], power, factors)
+            moved = math.log(2.0) + self.upper_sum(power, factors, strip) - self.log_aliases(strip)
+            quadrature[i] = np.exp(np.logaddexp(outside, moved) - log[i])
+        return Mean(log, rounding, quadrature)
+
+    def log_aliases(self, strip: float) -> float:
+        """The logarithm of exp(2 pi strip / step) - 1."""
+        exponent = 2.0 * math.pi * strip / self.step
+        return exponent + math.log(-math.expm1(-exponent))
+
+    def outside(
+        self,
+        exponents: Array,
+        power: float,
+        factors: Sequence[Factor],
+        angle: float = 0.0,
+        strip: float = 0.0,
+        back: float = 0.0,
+    ) -> float:
+        """The logarithm of what terms outside of the grid add at most, or the integral there; infinite if unknown.
+
+        `exponents` are those of the terms, without any factor exp(-s arg w); `back` is the s of a factor exp(s arg w).
+        The terms fall on either side by one over the deviation of v at least, which is verified.
+        """
+        pair, x0, x1 = self.pair, float(self.x[0]), float(self.x[-1])
+        near, far = math.cos(2.0 * angle) * math.cos(2.0 * strip), math.cos(angle) * math.cos(strip)
+        left = (pair.mean - float(self.v[0])) / pair.deviation**2 + 1.1 * min(power, 0.0) * float(self.share[0])
+        right, falling = (float(self.v[-1]) - pair.mean) / pair.deviation**2 - len(factors), 0.0
+        for step, rises in factors:
+            reach = x1 * near - step.at * far
+            if not (x0 <= step.at and reach >= 0):
+                return math.inf
+            falling += 0.0 if rises else x1 * reach / step.width**2
+        # log w rises by its share, which grows no faster than X and is at most one
+        small = falling - 1.1 * float(self.share[-1]) * (max(power, 0.0) + back * angle)
+        right += small if small >= 0 else falling - max(power, 0.0) - back * angle / 3.0
+        if not min(left, right) * pair.deviation >= 1:
+            return math.inf
+        ends = float(np.logaddexp(exponents[0], exponents[-1]))
+        return ends + len(factors) * math.log(2.0) + math.log(pair.deviation / self.step)
+
+    def outside_turned(self, power: float, factors: Sequence[Factor], angle: float) -> float:
+        """The logarithm of what terms outside of the grid add at most, on the line turned by an angle, for s >= 0."""
+        still = self.log_n + power * self.turned(angle)[0] + self.growth(angle)
+        for one in factors:
+            still = still + np.logaddexp(*one.parts(self.x, angle))
+        return self.outside(still, power, factors, angle)
+
+    def upper_sum(
+        self,
+        power: float,
+        factors: Sequence[Factor],
+        angle: float,
+        s: float = 0.0,
+        *,
+        strip: float = 0.0,
+    ) -> float:
+        """The logarithm of an upper bound of the integral of the moduli on the line turned by an angle.
+
+        It holds for every larger s, if s is not negative, and for every smaller one if it is. With a strip, of the
+        bound on that line, moved by the strip: then without the factor of s.
+        """
+        near, far = math.cos(2.0 * angle) * math.cos(2.0 * strip), math.cos(angle) * math.cos(strip)
+        if not near > 0:
+            return math.inf
+        modulus, argument = self.turned(angle)
+        if strip:  # the modulus is the root of a product
+            modulus = 0.5 * (self.turned(angle + strip)[0] + self.turned(abs(angle - strip))[0])
+        room = self.growth(angle) + self.growth(strip) + 0.125 * (self.step / self.pair.deviation) ** 2
+        still = self.log_n + power * modulus
+        largest = _of_cells(self.log_n) + _of_cells(power * modulus)
+        for one in factors:
+            if not (one.step.at * far / one.step.width + 1.0) / near * self.step * math.exp(self.step) <= LARGEST_CELL:
+                return math.inf
+            first, second = one.parts(self.x, angle, strip)
+            room += math.log(3.0) if strip else 0.0  # the first is itself the sum of two, of which one peaks
+            still = still + np.logaddexp(first, second)
+            largest = largest + np.logaddexp(_of_cells(first), _of_cells(second) + math.log(2.0))
+        if s:
+            largest = largest + _of_cells(-s * argument)
+            still = still - min(s, 0.0) * argument
+        outside = self.outside(still, power, factors, angle, strip, max(-s, 0.0))
+        return float(np.logaddexp(log_sum(largest), outside)) + room + 1e-6
+
+    def ceiling(self, power: float, factors: Sequence[Factor], angle: float, s: float, strip: float) -> float:
+        """The logarithm of a bound of |E[w^(p + is') times factors]| for every s' >= s, through an angle."""
+        modulus, argument = self.turned(angle)
+        parts = [np.logaddexp(*one.parts(self.x, angle)) for one in factors]
+        logs = sum(parts, start=np.zeros_like(self.x))
+        still = self.log_n + power * modulus + logs
+        exponents = still - s * argument
+        log = float(log_sum(exponents))
+        moduli = abs(power) * (np.abs(self.log_w) + self.share) + s * argument
+        # a share errs by as many units as the logarithms that it is made of are large
+        sizes = moduli * (8.0 + np.abs(self.v) + np.abs(self.log_w) - math.log(self.pair.rate))
+        sizes += TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(logs)
+        error = 4.0 * UNIT_ROUNDOFF * float(np.exp(exponents - log) @ sizes)
+        moved = math.log(2.0) + self.upper_sum(power, factors, angle, strip=strip) - self.log_aliases(strip)
+        moved -= self.growth(angle)  # which is added to both below
+        rest = float(np.logaddexp(self.outside(still, power, factors, angle), moved))
+        return float(np.logaddexp(log + math.log1p(error), rest)) + self.growth(angle)
+
+
+def _of_cells(values: Array) -> Array:
+    """The largest of neighbouring values."""
+    return np.maximum(values[:-1], values[1:])

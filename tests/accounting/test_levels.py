@@ -1,0 +1,290 @@
+"""Levels: brackets hold the truth, are tight where the line and the lattice are not, and every error term is needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mpmath import mp, mpc, mpf
+
+from dprounds.accounting import levels, steps
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.law import Composition
+from dprounds.accounting.levels import LevelledLine, LevelPlan
+from dprounds.accounting.place_levels import _Places, levels_near
+from dprounds.accounting.profile import Profile
+from dprounds.accounting.steps import Factor, Grid, Step
+from dprounds.errors import NumericalError
+from dprounds.mechanisms import Gaussian, PoissonSampled
+from dprounds.mechanisms.turned_normal import TurnedNormal
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from tests.references.two_rounds import two_rounds_delta
+
+DIRECTIONS = ("remove", "add")
+
+
+def line_of(sigma: float, rate: float, rounds: int, direction: str, epsilon: float, delta: float) -> LevelledLine:
+    pair = TurnedNormal(sigma, rate, direction == "remove")
+    with np.errstate(all="ignore"):
+        return levels_near(pair, rounds, epsilon=epsilon, log_delta=math.log(delta), tolerance=1e-10)
+
+
+def at(line: LevelledLine, epsilon: float) -> Bracket:
+    with np.errstate(all="ignore"):
+        return line.at(epsilon)
+
+
+TWO_ROUNDS = [
+    (1.0, 1e-7, 2.3916e-5, "remove"),
+    (0.5, 0.01, 0.5, "remove"),
+    (0.5, 0.01, 0.01, "add"),
+    (1.0, 1e-3, 1e-3, "add"),
+    (0.3, 1e-9, 1e-9, "remove"),
+    (0.3, 1e-9, 1e-9, "add"),
+    (0.3, 0.5, 20.0, "remove"),
+    (2.0, 0.3, 1.0, "remove"),
+    (2.0, 0.3, 0.3, "add"),
+    (0.4, 1e-6, 0.1, "remove"),
+    (50.0, 0.01, 1e-3, "remove"),
+    (0.7, 0.9, 3.0, "remove"),
+]
+
+
+@pytest.mark.parametrize(("sigma", "rate", "epsilon", "direction"), TWO_ROUNDS)
+def test_two_rounds_from_the_definition_are_inside(sigma: float, rate: float, epsilon: float, direction: str) -> None:
+    truth = two_rounds_delta(sigma, rate, epsilon, direction)
+    found = at(line_of(sigma, rate, 2, direction, epsilon, float(truth)), epsilon)
+    assert mpf(found.lower) <= truth <= mpf(found.upper)
+    assert found.upper - found.lower <= 1e-7 * float(truth)
+
+
+# Numbers of another implementation of the same theorem, which proves less: they test tightness, not soundness.
+HARD = [
+    (1.0, 1e-7, 2, 1e-14, 2.391624392e-5),
+    (0.45, 3e-5, 500_000, 1e-6, 3.425225324),
+    (0.6, 1e-8, 10_000_000, 1e-10, 6.46729207e-4),
+    (1.1, 256 / 60_000, 3, 1e-5, 0.0698800682),
+    (1.1, 256 / 60_000, 60, 1e-5, 0.1810141273),
+    (0.3, 1e-9, 10, 1e-9, 8.0401488e-6),
+]
+
+
+@pytest.mark.parametrize(("sigma", "rate", "rounds", "delta", "epsilon"), HARD)
+def test_hard_runs_are_tight(sigma: float, rate: float, rounds: int, delta: float, epsilon: float) -> None:
+    found = Profile((PoissonSampled(Gaussian(sigma), rate) * rounds).laws).epsilon(delta)
+    assert found.upper - found.lower <= 1e-7 * found.upper
+    assert found.upper == pytest.approx(epsilon, rel=2e-8)
+
+
+def without_levels(law: Composition) -> Composition:
+    return Composition(tuple((replace(part, turnable=None), rounds) for part, rounds in law.parts))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_levels_agree_with_the_line_and_the_lattice(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sigma, rate = float(10 ** rng.uniform(-0.4, 1.0)), float(10 ** rng.uniform(-4, -0.5))
+    rounds, delta = int(10 ** rng.uniform(0.4, 4)), float(10 ** rng.uniform(-12, -3))
+    direction = DIRECTIONS[seed % 2]
+    law = (PoissonSampled(Gaussian(sigma), rate) * rounds).laws[direction]
+    other = Profile({direction: without_levels(law)}).epsilon(delta)
+    if not other.lower > 0:
+        other = Bracket(*(0.5 * law.parts[0][0].max_loss,) * 2) if law.max_loss < math.inf else Bracket(0.1, 0.1)
+    deltas = Profile({direction: without_levels(law)}).delta(other.upper)
+    found = at(line_of(sigma, rate, rounds, direction, other.upper, max(deltas.upper, 1e-200)), other.upper)
+    assert found.lower <= deltas.upper
+    assert deltas.lower <= found.upper
+
+
+# ---- every term of the error budget is needed: a line in which it is large, with it and without it -------------------
+
+RARE = (1.0, 1e-7, 2.3916e-5, "remove")
+COMMON = (0.5, 0.01, 0.5, "remove")
+ADDED = (1.0, 1e-3, 1e-3, "add")
+Case = tuple[float, float, float, str]
+
+
+class Broken:
+    """Two rounds at one epsilon: the truth, and lines whose plan was spoilt."""
+
+    def __init__(self, case: Case, tolerance: float = 1e-10) -> None:
+        sigma, rate, self.epsilon, direction = case
+        self.truth = two_rounds_delta(*case)
+        self.pair = TurnedNormal(sigma, rate, direction == "remove")
+        with np.errstate(all="ignore"):
+            self.plan = _Places(self.pair, 2.0, self.epsilon, math.log(self.truth), tolerance).plan()
+
+    def line(self, change: Callable[[LevelPlan], LevelPlan] = lambda level: level) -> LevelledLine:
+        with np.errstate(all="ignore"):
+            return LevelledLine(self.pair, 2, self.plan._replace(levels=tuple(map(change, self.plan.levels))))
+
+    def holds(self, line: LevelledLine) -> bool:
+        found = at(line, self.epsilon)
+        return bool(mpf(found.lower) <= self.truth <= mpf(found.upper))
+
+
+def moved(step: Step | None, factor: float) -> Step:
+    assert step is not None
+    return Step(step.at * factor, step.width * factor)
+
+
+@pytest.mark.parametrize(("case", "factor"), [(RARE, 0.3), (ADDED, 0.2)])
+def test_the_rounds_above_the_highest_step_count(case: Case, factor: float) -> None:
+    run = Broken(case)
+    line = run.line(lambda level: level._replace(high=moved(level.high, factor)))
+    assert run.holds(line)
+    line._remainders = line._remainders[1:]
+    assert not run.holds(line)
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_the_rounds_below_the_lowest_step_count(case: Case) -> None:
+    run = Broken(case)
+    line = run.line(lambda level: level._replace(low=moved(level.low, 3.0)))
+    assert run.holds(line)
+    line._remainders = line._remainders[:1]
+    assert not run.holds(line)
+
+
+def test_rounds_in_two_levels_count_once() -> None:
+    run = Broken(COMMON)
+    (level,) = run.plan.levels
+    middle = moved(level.high, 0.8)
+    lower = level._replace(high=middle)
+    run.plan = run.plan._replace(levels=(lower, level._replace(low=middle)))
+    line = run.line()
+    assert run.holds(line)
+    line._overlap = 0.0
+    assert not run.holds(line)
+
+
+@pytest.mark.parametrize(("case", "shorter"), [(RARE, 2.0), (COMMON, 1.5), (ADDED, 1.5)])
+def test_aliases_count(case: Case, shorter: float) -> None:
+    run = Broken(case)
+    line = run.line(lambda level: level._replace(step=shorter * level.step))
+    assert run.holds(line)
+    for level in line._levels:
+        level.f_above = np.full_like(level.f_above, -np.inf)
+        level.f_below = np.full_like(level.f_below, -np.inf)
+    assert not run.holds(line)
+
+
+def fewer(level: LevelPlan, part: int) -> LevelPlan:
+    count = level.blocks[-1].end // part
+    blocks = tuple(block._replace(end=min(block.end, count)) for block in level.blocks if block.first < count)
+    return level._replace(blocks=blocks)
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_nodes_beyond_the_last_count(case: Case) -> None:
+    run = Broken(case)
+    line = run.line(lambda level: fewer(level, 4))
+    assert run.holds(line)
+    for level in line._levels:
+        level.log_ceiling = -math.inf
+    assert not run.holds(line)
+
+
+@pytest.mark.parametrize("case", [RARE, ADDED])
+def test_the_step_of_v_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Broken(case)
+    assert run.holds(run.line(lambda level: level._replace(step_of_v=0.06)))
+    monkeypatch.setattr(Grid, "log_aliases", lambda self, strip: 600.0)
+    assert not run.holds(run.line(lambda level: level._replace(step_of_v=0.06)))
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_the_quadrature_of_one_round_errs_by_less_than_its_bound(case: Case) -> None:
+    level = Broken(case).line()._levels[-1]
+    blocks = [level._block(block) for block in level.plan.blocks]
+    level.grid = Grid(level.pair, *level.plan.ends, 0.06)
+    for block, (m1, b, _, _) in zip(level.plan.blocks, blocks, strict=True):
+        with np.errstate(all="ignore"):
+            coarse_m1, coarse_b, m_errors, b_errors = level._block(block)
+        assert (np.abs(coarse_m1 - m1) <= m_errors).all()
+        assert (np.abs(coarse_b - b) <= b_errors).all()
+
+
+def test_rounding_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Broken(ADDED, tolerance=1e-16)
+    assert run.holds(run.line())
+    for module, name in [
+        (levels, "SUM_ERROR"),
+        (levels, "SUMMAND_ERROR"),
+        (levels, "UNIT_ROUNDOFF"),
+        (steps, "UNIT_ROUNDOFF"),
+    ]:
+        monkeypatch.setattr(module, name, 0.0)
+    assert not run.holds(run.line())
+
+
+def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
+    """The same sum over the same points, in arbitrary precision: what is left is rounding, which the bound covers."""
+    level = Broken(RARE).line()._levels[-1]
+    pair, plan, grid = level.pair, level.plan, level.grid
+    assert pair.mixture_first
+    high = plan.high
+    with mp.workdps(40):
+        sigma = 1 / mpf(pair.deviation)
+        q, step = mpf(pair.rate), mpf(grid.step)
+        block = plan.blocks[0]
+        m1, _, m_errors, _ = level._block(block)
+        for node in {0, (block.end - block.first) // 2, block.end - block.first - 1}:
+            z = mpc(plan.t, plan.step * (block.first + node))
+            total = -mpf(level.p) - z * mpf(level.excess)
+            for v in grid.v.tolist():
+                at = mpc(v, block.angle)
+                x = mp.exp(at)
+                w = 1 - q + q * x
+                loss = mp.log(w)
+                density = mp.exp(-((sigma * (at - mpf(pair.mean))) ** 2) / 2) * sigma / mp.sqrt(2 * mp.pi)
+                inside = 1 if high is None else mp.erfc((x - mpf(high.at)) / (mpf(high.width) * mp.sqrt(2))) / 2
+                weight = density * step * w * inside
+                tangents = (mp.exp(z * loss) - 1 - z * loss) + z * (mp.exp(-loss) - 1 + loss)
+                total += weight * tangents
+            assert abs(mpc(complex(m1[node])) - total) <= mpf(float(m_errors[node]))
+
+
+def test_the_constants_of_the_proof_are_what_it_needs() -> None:
+    """Counts of roundings, and the numbers of two lemmas: docs/theory/levels.md."""
+    assert levels.SUM_ERROR >= 16 * UNIT_ROUNDOFF  # four units were seen
+    assert levels.EXPONENT_OF_SUM <= 64  # an exponential of a larger exponent errs in proportion
+    assert levels.SUMMAND_ERROR >= 32 * UNIT_ROUNDOFF
+    assert levels.BOUND_ROUNDINGS >= 16
+    assert steps.TERM_ROUNDINGS >= 16
+    assert 0 <= 0.5 * math.log(2 * math.pi) - steps.LOG_ROOT_TWO_PI < 1e-6
+    # a peak whose logarithm bends by at most 2 k^2 is within exp((k h)^2 / 4) of the ends of a cell of length h
+    assert math.exp(steps.LARGEST_CELL**2 / 4) <= 2
+
+
+# ---- the sums that bound ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [-3.0, 0.0, 1.0, 4.0])
+def test_an_upper_sum_is_not_below_the_integral(power: float) -> None:
+    pair = TurnedNormal(0.8, 0.01, True)
+    factors = (Factor(Step(50.0, 5.0), False), Factor(Step(8.0, 0.8), True))
+    coarse, fine = Grid(pair, -15.0, 6.0, 0.03), Grid(pair, -15.0, 6.0, 0.004)
+    modulus, _ = fine.turned(0.2)
+    exponents = fine.log_n + power * modulus + fine.growth(0.2)
+    for one in factors:
+        exponents = exponents + np.logaddexp(*one.parts(fine.x, 0.2))
+    exact = float(steps.log_sum(exponents))
+    assert exact <= coarse.upper_sum(power, factors, 0.2) <= exact + 3.0
+
+
+def test_a_grid_that_ends_too_early_says_so() -> None:
+    pair = TurnedNormal(0.8, 0.01, True)
+    factors = (Factor(Step(50.0, 5.0), False),)
+    grid = Grid(pair, -15.0, math.log(55.0), 0.03)  # one width above the step
+    assert float(grid.mean(np.array([1.0]), factors, 0.3).error[0]) == math.inf or not np.isfinite(
+        grid.upper_sum(1.0, factors, 0.3)
+    )
+
+
+def test_too_fine_a_grid_is_refused() -> None:
+    with pytest.raises(NumericalError):
+        Grid(TurnedNormal(1.0, 0.1, True), -10.0, 10.0, 1e-6)
