@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dprounds.cli import options
-from dprounds.cli.sentences import SLIPS
-from dprounds.questions.wording import METHODS_IN_WORDS
+from dprounds.cli.options import SLIPS
+from dprounds.questions.vocabulary import METHODS
 
 Command = Callable[[str], tuple[int, str, str]]
 SAMPLED = "--noise-multiplier 1.1 --sampling-rate 0.01"
@@ -47,7 +46,7 @@ def test_help_says_what_is_assumed_and_what_the_methods_are(dprounds: Command, c
     said = unwrapped(out)
     assert "Poisson sampling" in said
     assert "add or remove one record" in said
-    for method, words in METHODS_IN_WORDS.items():
+    for method, words in METHODS.items():
         assert f"{method}: {words}." in said
 
 
@@ -192,8 +191,8 @@ def test_tables_fit_and_the_answer_is_whole(
         [words[:2] for words in map(str.split, text.splitlines()) if words[:1] == ["exact"]] for text in (out, wide)
     ]
     assert answers[0] == answers[1] != []
-    rows = [words for words in map(str.split, out.splitlines()) if words and words[0] in options.METHODS]
-    assert len(rows) == len(options.METHODS)
+    rows = [words for words in map(str.split, out.splitlines()) if words and words[0] in METHODS]
+    assert len(rows) == len(METHODS)
 
 
 def test_a_terminal_of_twenty_columns_breaks_lines_and_cuts_none(
@@ -206,7 +205,7 @@ def test_a_terminal_of_twenty_columns_breaks_lines_and_cuts_none(
 
 def test_a_column_has_one_notation(dprounds: Command) -> None:
     _, out, _ = dprounds("delta --epsilon 1.5 --noise-multiplier 1 --sampling-rate 0.01 --rounds 300")
-    shown = [words[1] for words in map(str.split, out.splitlines()) if words and words[0] in options.METHODS]
+    shown = [words[1] for words in map(str.split, out.splitlines()) if words and words[0] in METHODS]
     assert len({"e" in text for text in shown}) == 1
     _, out, _ = dprounds("rounds --epsilon 0.01 --delta 1e-9 --noise-multiplier 10 --sampling-rate 1e-6")
     assert "e+" not in out.split("You may")[0]
@@ -223,4 +222,4 @@ def test_what_has_no_exact_sum_is_told_what_to_ask_for(dprounds: Command, method
         assert (code, err.endswith(" Use --method optimal.\n")) == (1, True)
     else:
         assert code == 0
-        assert "exact: The exact sum of this run " in said
+        assert "exact: A sampled part of this run has too little noise for an exact sum." in said

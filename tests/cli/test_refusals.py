@@ -13,7 +13,7 @@ from dprounds import questions
 
 Command = Callable[[str], tuple[int, str, str]]
 BUDGET = "--epsilon 3 --delta 1e-5"
-NOISY = "gaussian, laplace, discrete-gaussian, got"
+NOISY = "gaussian, laplace, discrete-gaussian, discrete-laplace, got"
 
 SENTENCES = [
     # a mechanism that a question cannot vary, whatever else is given or missing
@@ -27,7 +27,7 @@ SENTENCES = [
         f"it must be one of {NOISY} 'pure-dp'. Only",
     ),
     (f"noise {BUDGET} --rounds 3 --mechanism foo", f"'--mechanism': it must be one of {NOISY} 'foo'.\n"),
-    (f"rounds {BUDGET} --mechanism foo", "pure-dp, approximate-dp, zcdp, got 'foo'.\n"),
+    (f"rounds {BUDGET} --mechanism foo", "pure-dp, exponential, approximate-dp, zcdp, got 'foo'.\n"),
     (
         f"rounds {BUDGET} --mechanism rdp-curve",
         "zcdp, got 'rdp-curve'. It is made of lists, which go into a file: --run.",
@@ -108,7 +108,8 @@ def test_bad_usage_is_told_what_to_type(
         ),
         (
             "epsilon --delta 1e-5 --mechanism zcdp --rho 0.1 --sampling-rate 0.1 --rounds 3",
-            "a Poisson-sampled zcdp: sample a Gaussian, Laplace, randomized-response, pure-dp or discrete-gaussian.",
+            "what a Poisson-sampled zcdp costs: sample a gaussian, laplace, discrete-gaussian, discrete-laplace, "
+            "randomized-response or pure-dp.",
         ),
     ],
 )
@@ -151,10 +152,12 @@ def test_what_is_wrong_in_a_file_is_said_in_the_files_words(
 def test_help_offers_only_what_a_question_takes(dprounds: Command) -> None:
     for line in ("noise", "rate"):
         _, out, _ = dprounds(f"{line} --help")
-        assert "discrete-gaussian." in " ".join(out.split())
+        assert "discrete-laplace." in " ".join(out.split())
         assert "zcdp" not in out
     assert "exact" not in dprounds("convert --help")[1]
-    assert "of gaussian, laplace and discrete-gaussian" in re.sub(r"[│\s]+", " ", dprounds("rounds --help")[1])
+    assert "of gaussian, laplace, discrete-gaussian and discrete-laplace" in re.sub(
+        r"[│\s]+", " ", dprounds("rounds --help")[1]
+    )
 
 
 def refuse_to_compute(*words: object, **more: object) -> None:

@@ -159,7 +159,9 @@ def test_a_question_that_lacks_something_says_what() -> None:
 @pytest.mark.parametrize("ask", [questions.noise, questions.rate])
 def test_a_mechanism_without_noise_is_told_which_have_some(ask: Any, words: dict[str, Any]) -> None:
     given: dict[str, Any] = {"mechanism": "zcdp", "rounds": 3} | words
-    with pytest.raises(QuestionError, match="mechanism must be one of gaussian, laplace, discrete-gaussian here, got"):
+    with pytest.raises(
+        QuestionError, match="mechanism must be one of gaussian, laplace, discrete-gaussian, discrete-laplace here, got"
+    ):
         ask(Setting(**given), epsilon=1.0, delta=DELTA)
 
 
@@ -213,7 +215,7 @@ def test_an_infeasible_plan_quotes_the_tightest_method() -> None:
     hopeless = Setting(mechanism="laplace", rounds=10**18)
     errors = []
     for method in ("moments", "optimal", "exact", None):
-        with pytest.raises(InfeasibleError, match="there epsilon is still") as caught:
+        with pytest.raises(InfeasibleError, match="there ε is still") as caught:
             questions.noise(hopeless, epsilon=1e-3, delta=1e-12, method=method)
         errors.append(str(caught.value))
     assert errors[3] == errors[2] != errors[0]
@@ -225,17 +227,16 @@ SPENT = Laplace(0.1) * 1
 @pytest.mark.parametrize(
     ("ask", "setting", "what"),
     [
-        (questions.noise, Setting(rounds=10), "noise_multiplier"),
-        (questions.rate, Setting(noise_multiplier=1.0, rounds=10), "sampling_rate"),
-        (questions.rate, Setting(noise_multiplier=1.0, rounds=10, dataset_size=100), "sampling_rate"),
+        (questions.noise, Setting(rounds=10), "noise multiplier"),
+        (questions.rate, Setting(noise_multiplier=1.0, rounds=10), "sampling rate"),
+        (questions.rate, Setting(noise_multiplier=1.0, rounds=10, dataset_size=100), "sampling rate"),
     ],
 )
 def test_what_was_spent_before_is_blamed_where_it_leaves_nothing(ask: Any, setting: Setting, what: str) -> None:
     with pytest.raises(InfeasibleError) as caught:
         ask(setting, epsilon=3.0, delta=DELTA, spent=SPENT)
     assert str(caught.value) == (
-        f"No {what} meets epsilon=3 at delta=1e-05: what was spent before costs epsilon=10 by itself. "
-        "Raise epsilon or delta."
+        f"No {what} meets ε = 3 at δ = 1e-05: what was spent before costs ε = 10 by itself. Raise ε or δ."
     )
     with pytest.raises(InfeasibleError, match="fewer rounds"):  # which is what would help here
         ask(replace(setting, rounds=10**25), epsilon=3.0, delta=DELTA, spent=Laplace(1.0) * 1, method="balle")

@@ -24,8 +24,8 @@ from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import RELATIONS
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.questions import QuestionError, Setting
+from dprounds.questions.vocabulary import METHODS
 from dprounds.questions.wording import (
-    METHODS_IN_WORDS,
     RELATIONS_IN_WORDS,
     delta_remark,
     holds_for,
@@ -158,7 +158,7 @@ def test_absurdly_many_records_are_no_trouble() -> None:
 
 
 def test_every_method_is_explained() -> None:
-    assert tuple(METHODS_IN_WORDS) == RUN_METHODS
+    assert tuple(METHODS) == RUN_METHODS
 
 
 def test_a_sampling_of_ones_own_is_named_as_it_is() -> None:

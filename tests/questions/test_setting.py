@@ -13,6 +13,8 @@ from dprounds import (
     ZCDP,
     ApproximateDP,
     DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
     Gaussian,
     Laplace,
     ParameterError,
@@ -39,6 +41,8 @@ def test_batch_dataset_and_epochs_make_rate_and_rounds() -> None:
         ({"mechanism": "gaussian", "noise_multiplier": 2.0}, Gaussian(2.0)),
         ({"mechanism": "laplace", "noise_multiplier": 2.0}, Laplace(2.0)),
         ({"mechanism": "discrete-gaussian", "noise_multiplier": 2.0}, DiscreteGaussian(2.0)),
+        ({"mechanism": "discrete-laplace", "noise_multiplier": 2.0}, DiscreteLaplace(2.0)),
+        ({"mechanism": "exponential", "step_epsilon": 0.5}, ExponentialMechanism(0.5)),
         ({"mechanism": "randomized-response", "step_epsilon": 0.5}, RandomizedResponse(0.5)),
         ({"mechanism": "pure-dp", "step_epsilon": 0.5}, PureDP(0.5)),
         ({"mechanism": "approximate-dp", "step_epsilon": 0.5, "step_delta": 1e-6}, ApproximateDP(0.5, 1e-6)),
@@ -52,8 +56,8 @@ def test_every_word_makes_its_mechanism(words: dict[str, object], mechanism: obj
 
 def test_all_words_are_tried() -> None:
     assert set(MECHANISMS) == {
-        *("gaussian", "laplace", "discrete-gaussian", "randomized-response"),
-        *("pure-dp", "approximate-dp", "zcdp", "rdp-curve"),
+        *("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response"),
+        *("pure-dp", "exponential", "approximate-dp", "zcdp", "rdp-curve"),
     }
 
 

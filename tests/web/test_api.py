@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from dprounds import curves, questions
 from dprounds.questions import Setting
-from dprounds.web.app import LARGEST_BODY, create_app
-from dprounds.web.asked import QUESTIONS, answer
+from dprounds.questions.vocabulary import QUESTIONS
+from dprounds.web.app import LARGEST_BODY_BYTES, create_app
+from dprounds.web.asked import answer
 from dprounds.web.guard import HEADERS, Guard
 from tests.web.conftest import Served, start
 
@@ -197,7 +198,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "unknown mechanism": (
         "epsilon",
         {"mechanism": "magic", "rounds": 3, "delta": 1e-5},
-        "mechanism must be one of 'gaussian', 'laplace', 'discrete-gaussian', 'randomized-response', 'pure-dp', "
+        "mechanism must be one of 'gaussian', 'laplace', 'discrete-gaussian', 'discrete-laplace', "
+        "'randomized-response', 'pure-dp', 'exponential', "
         "'approximate-dp', 'zcdp', 'rdp-curve', got 'magic'.",
     ),
     "unknown word": (
@@ -320,7 +322,7 @@ def test_a_large_body_is_refused_before_it_is_read(served: Served) -> None:
 
 def test_a_large_body_of_unknown_length_is_refused(client: httpx.Client) -> None:
     def pieces() -> Iterator[bytes]:
-        for _ in range(LARGEST_BODY // 1000 + 2):
+        for _ in range(LARGEST_BODY_BYTES // 1000 + 2):
             yield b" " * 1000
 
     response = client.post("/api/rounds", content=pieces(), headers={"content-type": "application/json"})
@@ -329,7 +331,7 @@ def test_a_large_body_of_unknown_length_is_refused(client: httpx.Client) -> None
 
 
 def test_a_body_of_the_largest_size_is_read(client: httpx.Client) -> None:
-    body = json.dumps({"order": 8, "rdp": 0.5, "delta": 1e-5}).encode().ljust(LARGEST_BODY)
+    body = json.dumps({"order": 8, "rdp": 0.5, "delta": 1e-5}).encode().ljust(LARGEST_BODY_BYTES)
     response = client.post("/api/convert", content=body, headers={"content-type": "application/json"})
     assert response.status_code == 200
 
@@ -403,7 +405,7 @@ def test_what_is_no_http_is_refused_with_the_same_headers(served: Served) -> Non
 
 def test_requests_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     guard = Guard(create_app(), hosts=())
-    monkeypatch.setattr("dprounds.web.guard.MOST_UNDER_WAY", 0)
+    monkeypatch.setattr("dprounds.web.guard.MOST_REQUESTS_AT_ONCE", 0)
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -457,7 +459,10 @@ POSITIVE = st.floats(0.0, exclude_min=True, allow_infinity=False) | st.floats(1e
 WHOLE = st.integers(0, 10**30) | st.integers(0, 10**4)
 MECHANISM = st.one_of(
     st.fixed_dictionaries(
-        {"mechanism": st.sampled_from(["gaussian", "laplace", "discrete-gaussian"]), "noise_multiplier": POSITIVE}
+        {
+            "mechanism": st.sampled_from(["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]),
+            "noise_multiplier": POSITIVE,
+        }
     ),
     st.fixed_dictionaries({"mechanism": st.sampled_from(["randomized-response", "pure-dp"]), "step_epsilon": POSITIVE}),
     st.fixed_dictionaries(
@@ -489,7 +494,7 @@ def test_every_complete_question_is_answered_or_refused_in_a_sentence(
             asked |= data.draw(LENGTH)
         if question == "noise":
             asked.pop("noise_multiplier", None)
-        asked = {name: value for name, value in asked.items() if name in QUESTIONS[question]}
+        asked = {name: value for name, value in asked.items() if name in QUESTIONS[question].words}
     response = impatient.get(f"/api/{question}?{urlencode(asked)}")
     assert response.status_code in (200, 422), (asked, response.text)
     content = response.json()

@@ -168,7 +168,7 @@ def test_a_port_that_is_taken_is_refused_in_one_line() -> None:
     ("wrong", "sentence"),
     [
         ({"port": 65_536}, "port must be an integer in [0, 65535], got 65536."),
-        ({"port": -1}, "port must be an integer in [0, inf), got -1."),
+        ({"port": -1}, "port must be an integer in [0, 65535], got -1."),
         ({"workers": 0}, "workers must be an integer in [1, inf), got 0."),
         ({"seconds": float("nan")}, "seconds must be in (0, 3600], got nan."),
     ],

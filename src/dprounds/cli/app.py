@@ -11,19 +11,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dprounds.cli.convert import convert
-from dprounds.cli.delta import delta
-from dprounds.cli.epsilon import epsilon
-from dprounds.cli.noise import noise
+from dprounds.cli.options import SLIPS, flag
 from dprounds.cli.output import FileError
 from dprounds.cli.paper import paper
-from dprounds.cli.rate import rate
-from dprounds.cli.rounds import rounds
-from dprounds.cli.sentences import ASKED_FOR, SLIPS, with_first_flag, with_flags, without_python
+from dprounds.cli.question import command_for
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
 from dprounds.errors import PrivacyError
-from dprounds.questions.wording import ASSUMPTIONS, METHODS_IN_WORDS
+from dprounds.questions.vocabulary import METHODS, QUESTIONS, Question
+from dprounds.questions.wording import ASSUMPTIONS
 
 __all__ = ["app", "main"]
 
@@ -50,10 +46,11 @@ class _Command(_WithoutTypesOfSwitches, TyperCommand):
     pass
 
 
-METHODS = "\n\n".join(f"{method}: {words}." for method, words in METHODS_IN_WORDS.items())
-# What a guarantee is worth depends on both, so that every question says them before it is asked.
-ABOUT_RUNS = f"{ASSUMPTIONS}\n\nMethods:\n\n{METHODS}"
-ABOUT_CONVERSIONS = f"Methods:\n\n{METHODS.rpartition(chr(10) * 2)[0]}"
+def _about(question: Question) -> str:
+    """What an answer assumes, and what the methods are: both decide what a guarantee is worth."""
+    methods = [f"{method}: {METHODS[method]}." for method in question.methods]
+    return "\n\n".join([*([ASSUMPTIONS] if question.has_setting else []), "Methods:", *methods])
+
 
 app = typer.Typer(
     name="dprounds",
@@ -63,9 +60,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for question in (rounds, epsilon, delta, noise, rate):
-    app.command(cls=_Command, epilog=ABOUT_RUNS)(question)
-app.command(cls=_Command, epilog=ABOUT_CONVERSIONS)(convert)
+for question in QUESTIONS.values():
+    if not question.is_curve:
+        app.command(question.name, cls=_Command, epilog=_about(question))(command_for(question))
 app.command(cls=_Command, epilog=ASSUMPTIONS)(sweep)
 for command in (paper, serve):
     app.command(cls=_Command)(command)
@@ -100,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except PrivacyError as error:
-        return _refused(*_refusal(error))
+        sentence = str(error) if isinstance(error, FileError) else error.worded(flag)
+        return _refused(sentence, BAD_USAGE if _is_bad_usage(error) else REFUSED)
     except typer.TyperException as error:
         return _refused(_usage(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
@@ -125,26 +123,22 @@ def _refused(sentence: str, code: int) -> int:
     return code
 
 
-def _refusal(error: PrivacyError) -> tuple[str, int]:
-    """What the library refused, in the words of the command line, and the exit code."""
-    from dprounds.errors import InfeasibleError, NumericalError, UnsupportedError
+def _is_bad_usage(error: PrivacyError) -> bool:
+    """Whether a question lacks something or contradicts itself, though each value may be in range."""
     from dprounds.questions import QuestionError
 
-    if isinstance(error, QuestionError):
-        return with_flags(str(error)), BAD_USAGE
-    if isinstance(error, (InfeasibleError, NumericalError, UnsupportedError)):
-        return without_python(str(error)), REFUSED
-    return str(error) if isinstance(error, FileError) else with_first_flag(str(error)), REFUSED
+    return isinstance(error, QuestionError)
 
 
 def _usage(error: typer.TyperException) -> str:
     """What is wrong with what was typed; a flag for what is asked for is no slip of the finger."""
-    flag, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
-    if not hasattr(error, "possibilities") or not isinstance(flag, str) or context is None:
+    typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if not hasattr(error, "possibilities") or not isinstance(typed, str) or context is None:
         return error.format_message()  # it is not about a flag that is unknown
-    meant = SLIPS.get(flag.lstrip("-").lower().replace("_", "-"), flag)
-    if meant in ASKED_FOR.get(context.info_name, ()):
-        return f"{flag} has no place here: it is what is asked for."
+    meant = SLIPS.get(typed.lstrip("-").lower().replace("_", "-"), typed)
+    asked = QUESTIONS.get(context.info_name)
+    if asked is not None and meant in map(flag, asked.answers):
+        return f"{typed} has no place here: it is what is asked for."
     if meant in {name for option in context.command.params for name in option.opts}:
-        return f"No such option: {flag}. Type {meant} instead."
+        return f"No such option: {typed}. Type {meant} instead."
     return error.format_message()

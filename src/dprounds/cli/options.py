@@ -1,50 +1,20 @@
-"""The flags that commands share: the argument names of the library with dashes, each with one help text.
+"""What was typed: flags, numbers, and files for pictures.
 
-Numbers are read here and judged by the library: click's own ranges let NaN through.
+Numbers are judged by the library: click's own ranges let NaN through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-__all__ = [
-    "BatchSize",
-    "ConversionMethod",
-    "DatasetSize",
-    "Delta",
-    "Epochs",
-    "Epsilon",
-    "Json",
-    "Mechanism",
-    "Method",
-    "NoiseMultiplier",
-    "NoisyMechanism",
-    "Plot",
-    "Rho",
-    "Rounds",
-    "RunFile",
-    "SamplingRate",
-    "SomeDelta",
-    "SomeEpsilon",
-    "SpentFile",
-    "StepDelta",
-    "StepEpsilon",
-    "check_matplotlib",
-    "has_matplotlib",
-    "number",
-]
+from dprounds.questions.numbers import BeyondDoublesError, double
+from dprounds.questions.vocabulary import ALIASES
 
-# Spelled out here so that --help need not load the library; a test holds them to the library's own.
-CONVERSION_METHODS = ("moments", "balle", "closed-form", "optimal")
-METHODS = (*CONVERSION_METHODS, "exact")
-NOISY_MECHANISMS = ("gaussian", "laplace", "discrete-gaussian")
-MECHANISMS = (*NOISY_MECHANISMS, "randomized-response", "pure-dp", "approximate-dp", "zcdp")
-CURVE = "rdp-curve"  # of the library's mechanisms the one that no flags describe
+__all__ = ["NO_PICTURES", "PICTURES", "SLIPS", "check_matplotlib", "flag", "has_matplotlib", "number", "picture_file"]
+
 PICTURES = (".png", ".svg", ".pdf")
 # A longer number than this is no count of anything, and Python takes its time to read it.
 MOST_DIGITS = 400
@@ -56,32 +26,28 @@ def number(text: str) -> float:
     try:
         over = _plain(above)
         value = over / _plain(below) if slash else over
+        if slash and over and not value:
+            raise BeyondDoublesError(text, "small")
+    except BeyondDoublesError as error:
+        raise typer.BadParameter(f"{text[:60]!r} is too {error.size} for a double.") from None
     except (ValueError, OverflowError, ZeroDivisionError):
         raise typer.BadParameter(f"{text[:60]!r} is not a number.") from None
-    if slash and over and not value:
-        raise _no_double(text, "small")
     return value
 
 
 def _plain(text: str) -> float:
-    """An integer as such, so that no digit is lost; else a double, if the number has one."""
+    """An integer as such, so that no digit is lost; else a double."""
     digits = text.strip().lstrip("+-")
-    if digits.isdecimal() and len(digits) <= MOST_DIGITS:
-        return int(text)
-    value = float(text)
-    mantissa = digits.lower().partition("e")[0]
-    if value == 0 and mantissa.strip("._0"):
-        raise _no_double(text, "small")
-    if value in (float("inf"), float("-inf")) and mantissa[:1].isdecimal():
-        raise _no_double(text, "large")
-    return value
+    return int(text) if digits.isdecimal() and len(digits) <= MOST_DIGITS else double(text)
 
 
-def _no_double(text: str, size: str) -> typer.BadParameter:
-    """A number that a double would turn into zero or infinity, which is another question."""
-    return typer.BadParameter(f"{text[:60]!r} is too {size} for a double.")
+def flag(name: str) -> str:
+    """The flag of an argument."""
+    return f"--{name.replace('_', '-')}"
 
 
+# The flag that is meant by what people call the same thing elsewhere.
+SLIPS = {alias: flag(name) for name, aliases in ALIASES.items() for alias in aliases.split()}
 NO_PICTURES = "Pictures need Matplotlib. In a checkout of dprounds: pip install '.[plots]'"
 
 
@@ -101,7 +67,7 @@ def check_matplotlib() -> None:
         raise UnsupportedError(NO_PICTURES)
 
 
-def _picture(path: Path | None) -> Path | None:
+def picture_file(path: Path | None) -> Path | None:
     """A file that a picture can be drawn to."""
     if path is None:
         return None
@@ -113,108 +79,3 @@ def _picture(path: Path | None) -> Path | None:
         raise typer.BadParameter(f"{str(path.parent)!r} is not a directory: make it first, or choose another file.")
     check_matplotlib()
     return path
-
-
-def _number(flag: str, help_text: str, panel: str) -> object:
-    return typer.Option(flag, help=help_text, parser=number, metavar="NUMBER", rich_help_panel=panel)
-
-
-def _word(
-    flag: str, allowed: Sequence[str], help_text: str, panel: str, *, hints: Mapping[str, str] | None = None
-) -> object:
-    """An option that takes one of a few words; `hints` answer those who type certain others."""
-
-    def word(text: str) -> str:
-        if text not in allowed:
-            hint = (hints or {}).get(text, "")
-            raise typer.BadParameter(f"it must be one of {', '.join(allowed)}, got {text[:60]!r}.{hint}")
-        return text
-
-    return typer.Option(
-        flag,
-        help=f"{help_text} {', '.join(allowed)}.",
-        parser=word,
-        metavar="WORD",
-        autocompletion=lambda: list(allowed),
-        rich_help_panel=panel,
-    )
-
-
-BUDGET, ROUND, DATA, ANSWER = "Budget", "What a round releases", "Sampling and rounds", "Answer"
-
-Epsilon = Annotated[float | None, _number("--epsilon", "Required: privacy loss ε, in nats.", BUDGET)]
-Delta = Annotated[
-    float | None,
-    _number("--delta", "Required: failure mass δ, below one over the number of records; 0 for pure DP.", BUDGET),
-]
-SomeEpsilon = Annotated[float | None, _number("--epsilon", "Privacy loss ε, in nats.", BUDGET)]
-SomeDelta = Annotated[float | None, _number("--delta", "Failure mass δ, from 0 up to 1.", BUDGET)]
-
-Mechanism = Annotated[
-    str,
-    _word(
-        "--mechanism", MECHANISMS, "One of", ROUND, hints={CURVE: " It is made of lists, which go into a file: --run."}
-    ),
-]
-NoisyMechanism = Annotated[
-    str,
-    _word(
-        "--mechanism",
-        NOISY_MECHANISMS,
-        "One of",
-        ROUND,
-        hints=dict.fromkeys((*MECHANISMS, CURVE), " Only these have a noise multiplier."),
-    ),
-]
-NoiseMultiplier = Annotated[
-    float | None,
-    _number("--noise-multiplier", "Noise over sensitivity, of gaussian, laplace and discrete-gaussian noise.", ROUND),
-]
-StepEpsilon = Annotated[
-    float | None, _number("--step-epsilon", "ε of one randomized-response, pure-dp or approximate-dp round.", ROUND)
-]
-StepDelta = Annotated[float | None, _number("--step-delta", "δ of one approximate-dp round.", ROUND)]
-Rho = Annotated[float | None, _number("--rho", "ρ of one zcdp round.", ROUND)]
-
-SamplingRate = Annotated[
-    float | None,
-    _number("--sampling-rate", "Chance that a round takes a record (Poisson sampling); 256/60000 will do.", DATA),
-]
-BatchSize = Annotated[float | None, _number("--batch-size", "Expected records in a round (Poisson sampling).", DATA)]
-DatasetSize = Annotated[float | None, _number("--dataset-size", "Records in all.", DATA)]
-Rounds = Annotated[float | None, _number("--rounds", "Rounds, the steps of training.", DATA)]
-Epochs = Annotated[
-    float | None,
-    _number(
-        "--epochs",
-        "Passes over the data instead of rounds; one takes as many batches as hold all records, rounded up.",
-        DATA,
-    ),
-]
-
-RunFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--run", help="A run of several parts: TOML, or an accountant's JSON.", metavar="FILE", rich_help_panel=DATA
-    ),
-]
-SpentFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--spent", help="What was released before: TOML, or an accountant's JSON.", metavar="FILE", rich_help_panel=DATA
-    ),
-]
-
-Method = Annotated[str | None, _word("--method", METHODS, "Answer by one method only:", ANSWER)]
-ConversionMethod = Annotated[str | None, _word("--method", CONVERSION_METHODS, "Answer by one method only:", ANSWER)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.", rich_help_panel=ANSWER)]
-Plot = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        help="Draw the answer: .png, .svg or .pdf.",
-        metavar="FILE",
-        callback=_picture,
-        rich_help_panel=ANSWER,
-    ),
-]

@@ -9,8 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dprounds.cli.sentences import without_python
 from dprounds.errors import InfeasibleError, ParameterError, PrivacyError, UnsupportedError
+from dprounds.questions.vocabulary import QUESTIONS
 
 if TYPE_CHECKING:  # the library loads when a question is asked, not for --help
     from matplotlib.figure import Figure
@@ -21,25 +21,21 @@ if TYPE_CHECKING:  # the library loads when a question is asked, not for --help
     from dprounds.questions import Answer, Answers
     from dprounds.questions.wording import Quantity
 
-__all__ = ["FileError", "drawable", "opened", "show", "table"]
+__all__ = ["FileError", "opened", "show", "table"]
 
-# What the columns beside the answer are called for people, and whether a reader wants them rounded up.
-BESIDE = {"epochs": ("epochs", False), "batch_size": ("batch size", False), "order": ("order", True)}
-SPENT = {"epsilon": ("ε spent", True)}
-# Below this a change in percent with one decimal reads as none.
-LEAST_PERCENT = 0.05
-# And below this it is the rounding of two searches.
-NO_PERCENT = 1e-9
-# Outside of these a factor says more than percents: less than a thousandth would read as a loss of everything.
+# Columns in addition to the answer: their titles, and whether they are rounded up.
+EXTRA_COLUMNS = {"epochs": ("epochs", False), "batch_size": ("batch size", False), "order": ("order", True)}
+SPENT_COLUMN = {"epsilon": ("ε spent", True)}
+# A smaller change, in percent with one decimal, would read as 0.0.
+LEAST_SHOWN_PERCENT = 0.05
+# Below this it is the rounding of two searches, and the answers count as the same.
+ROUNDING_PERCENT = 1e-9
+# Outside of these a factor says more than percents: −99.9 % reads as a loss of everything.
 LARGE_FACTOR, SMALL_FACTOR = Decimal(100), Decimal("0.001")
 MOST_PLAIN_FACTOR = Decimal(10**6)
-# Beyond this, doubles no longer count one by one.
-MOST_DRAWN_ROUNDS = 2**53
-# What a narrow terminal can do without, first to last; the answer stays. And wider than any table.
+# Columns that a narrow terminal goes without, the first of them first; and a width, in characters, beyond any table.
 EXPENDABLE = ("epsilon", "order", "moments", "batch_size", "epochs", "balle")
-WIDEST = 1000
-# The questions whose answer is a plan, of which one wants to know what it spends.
-PLANS = ("rounds", "noise", "rate")
+WIDEST_TABLE = 1000
 
 
 def opened(path: Path | None) -> Run | None:
@@ -53,20 +49,13 @@ def opened(path: Path | None) -> Run | None:
 
 
 class FileError(ParameterError):
-    """What is wrong in a file, said in the file's words and not in flags."""
-
-
-def drawable(run: Run) -> Run:
-    """`run`, if its rounds can be told apart on an axis."""
-    if len(run.parts) == 1 and run.rounds > MOST_DRAWN_ROUNDS:
-        raise UnsupportedError(f"{run.rounds:.0e} rounds are more than the 2^53 that doubles count one by one.")
-    return run
+    """What is wrong in a file, in the words of the file instead of flags."""
 
 
 def show(found: Answers, *, json: bool, plot: Path | None, draw: Callable[[], Figure]) -> None:
     """Print the answers, then draw them if asked to: a picture that fails takes no answer with it.
 
-    Raises if no ε is proven: that is no answer for whoever reads the exit code, and JSON holds it all the same.
+    Raises if no ε is proven, so that the exit code says so; JSON is printed before.
     """
     if json:
         print(found.to_json(ascii_only=not _encodes(found.to_json())))
@@ -77,14 +66,14 @@ def show(found: Answers, *, json: bool, plot: Path | None, draw: Callable[[], Fi
     if plot is None:
         return
     if sys.stdout is not None:
-        sys.stdout.flush()  # before the picture's trouble, if it has any
+        sys.stdout.flush()  # before an error of the picture is printed
     _drawn(draw, plot)
     if not json:
         print(f"Drawn to {plot}.")
 
 
 def _encodes(text: str) -> bool:
-    """Whether the output has letters for this; a code that takes the place of one need not be JSON's."""
+    """Whether the output can write all letters of `text`; the codes that it would write instead may not be JSON."""
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
@@ -98,12 +87,11 @@ def _print(found: Answers) -> None:
     console = Console(highlight=False)
     console.print()
     drawn, width = _fitting(found, console)
-    # what does not even fit without its last column is left to the terminal to break, and never cut
+    # a table that does not fit even without these columns is broken by the terminal, and never cut
     (console if width <= console.width else Console(highlight=False, width=width)).print(drawn)
     for row in found.answers:
         if row.error is not None:
-            why = without_python(row.error).removesuffix(" Use --method optimal.")  # which the table has already
-            console.print(f"{row.method}: {why}", style="yellow", markup=False)
+            console.print(f"{row.method}: {row.error}", style="yellow", markup=False)
     console.print()
     console.print(found.sentence, style="bold", markup=False)
     console.print(found.holds_for, markup=False)
@@ -117,7 +105,7 @@ def _fitting(found: Answers, console: Console) -> tuple[Table, int]:
 
     for counts, left_out in ((True, 0), *((False, number) for number in range(len(EXPENDABLE) + 1))):
         drawn = table(found, counts=counts, without=EXPENDABLE[:left_out])
-        width = Measurement.get(console, console.options.update(max_width=WIDEST), drawn).maximum
+        width = Measurement.get(console, console.options.update(max_width=WIDEST_TABLE), drawn).maximum
         if width <= console.width:
             break
     return drawn, width
@@ -145,7 +133,7 @@ def table(found: Answers, *, counts: bool = True, without: Sequence[str] = ()) -
     from rich.table import Table
 
     quantity = found.quantity
-    beside = {name: how for name, how in _beside(found).items() if name not in without}
+    extra = {name: how for name, how in _extra_columns(found).items() if name not in without}
     bases = {row.method: row for row in found.answers}
     compared = [
         base
@@ -157,7 +145,7 @@ def table(found: Answers, *, counts: bool = True, without: Sequence[str] = ()) -
     drawn.add_column(quantity.title, justify="right", no_wrap=True)
     for base in compared:
         drawn.add_column({"moments": "over moments", "balle": "over Balle"}[base], justify="right", no_wrap=True)
-    for title, _ in beside.values():
+    for title, _ in extra.values():
         drawn.add_column(title, justify="right", no_wrap=True)
     answered = [row for row in found.answers if row.error is None]
     texts = quantity.texts([row.values[quantity.name] or 0 for row in answered])
@@ -165,15 +153,15 @@ def table(found: Answers, *, counts: bool = True, without: Sequence[str] = ()) -
     for row in found.answers:
         cells = [row.method, answers.get(row.method, "-")]
         cells += [_gain(row, bases[base], quantity, counts=counts) for base in compared]
-        cells += [_cell(row, name, up=up) for name, (_, up) in beside.items()]
+        cells += [_cell(row, name, up=up) for name, (_, up) in extra.items()]
         drawn.add_row(*cells, style="bold" if row is found.best else None)
     return drawn
 
 
-def _beside(found: Answers) -> dict[str, tuple[str, bool]]:
-    """The columns beside the answer, of which some row has a value."""
-    beside = BESIDE | (SPENT if found.question in PLANS else {})
-    return {name: how for name, how in beside.items() if any(row.values.get(name) is not None for row in found.answers)}
+def _extra_columns(found: Answers) -> dict[str, tuple[str, bool]]:
+    """The columns in addition to the answer, of which some row has a value."""
+    known = EXTRA_COLUMNS | (SPENT_COLUMN if QUESTIONS[found.question].is_plan else {})
+    return {name: how for name, how in known.items() if any(row.values.get(name) is not None for row in found.answers)}
 
 
 def _cell(row: Answer, name: str, *, up: bool) -> str:
@@ -182,7 +170,9 @@ def _cell(row: Answer, name: str, *, up: bool) -> str:
     value = row.values.get(name)
     if value is None:
         return ""
-    if name == "order" and 1.0 < value < 2.0:  # what counts of an order near one is how far above it is
+    if (
+        name == "order" and 1.0 < value < 2.0
+    ):  # of an order near 1, the digits that matter are those of its distance from 1
         above = -math.floor(math.log10(value - 1.0))
         return rounded(value, up=up, digits=max(5, above + 3))
     return rounded(value, up=up)
@@ -205,13 +195,13 @@ def _gain(row: Answer, base: Answer, quantity: Quantity, *, counts: bool = True)
 def _share(ratio: Decimal, *, whole: bool) -> str:
     """A ratio in percent more or less, as a factor where percents say little. It may be beyond the doubles."""
     percent = 100 * (ratio - 1)
-    if abs(percent) < NO_PERCENT:
+    if abs(percent) < ROUNDING_PERCENT:
         return "same"
     if ratio >= LARGE_FACTOR:
         return f"× {_factor(ratio)}"
     if 0 < ratio <= SMALL_FACTOR:
         return f"÷ {_factor(1 / ratio)}"
-    if abs(percent) < LEAST_PERCENT:
+    if abs(percent) < LEAST_SHOWN_PERCENT:
         return f"{percent:+.{-percent.adjusted()}f} %"  # one digit that is not zero
     return f"{percent:+.0f} %" if whole and abs(percent) >= 1 and ratio > 1 / LARGE_FACTOR else f"{percent:+.1f} %"
 

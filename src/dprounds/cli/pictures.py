@@ -7,33 +7,52 @@ from dataclasses import replace
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from dprounds.errors import UnsupportedError
+
 if TYPE_CHECKING:  # the library and Matplotlib load when a picture is asked for
     from matplotlib.figure import Figure
 
     from dprounds.mechanisms import Release, Run
-    from dprounds.questions import Answers
+    from dprounds.questions import Answers, Setting
 
-__all__ = ["allowed_rounds", "by_method", "conversion", "cost_so_far", "profile"]
+__all__ = ["picture"]
 
-# A little more than the last answer, so that every curve is seen to cross the budget.
-BEYOND = 1.15
-# A picture on paper is looked at more closely than one on a page.
-POINTS = 100
+# Length of the axis over the largest answer, so that every curve is seen to cross the budget.
+AXIS_PER_ANSWER = 1.15
+# More points than on the page: a picture on paper is looked at more closely.
+CURVE_POINTS = 100
 PROFILE_POINTS = 161
-# Runs too short to share their work with others, a tenth of a second each.
-OWN = 10
+# Runs too short to share their work with others take a tenth of a second each: at most this many are computed.
+MOST_OWN_RUNS = 10
 # Joint ranges are computed for orders up to this, and for deltas from this on.
 MOST_DRAWN_ORDER = 1e6
 LEAST_DRAWN_DELTA = 1e-249
 # Rounds that doubles count one by one.
 MOST_DRAWN_ROUNDS = 2**53
-# Letters in a line of a title, and how it says what people know by a letter.
+# Characters in a line of a title, and the letters by which people know a word.
 TITLE_WIDTH = 54
 NO_BREAK = "\u00a0"
 LETTERS = {"epsilon": "ε", "delta": "δ"}
 UNITS = {"epsilon": " (nats)", "rdp": " (nats)", "delta": " (failure mass)"}
-# What need not be said beside what.
+# Words that need not be said where the first one is.
 IMPLIED = {"sampling_rate": ("batch_size", "dataset_size"), "rounds": ("epochs",)}
+
+
+def picture(found: Answers, setting: Setting | None, run: Run | None = None, spent: Run | None = None) -> Figure:
+    """The picture of an answer: a curve where there is one of the question, else the answers side by side."""
+    if found.question == "convert":
+        return conversion(found)
+    if setting is not None and found.question == "epsilon":
+        whole = run or setting.run()
+        if len(whole.parts) == 1 and whole.rounds > MOST_DRAWN_ROUNDS:
+            raise UnsupportedError(f"{whole.rounds:.0e} rounds are more than the 2^53 that doubles count one by one.")
+        return cost_so_far(found, whole)
+    if setting is not None and found.question == "delta":
+        return profile(found, run or setting.run())
+    # with what was spent before, the curve of the step alone would cross the budget elsewhere
+    if setting is not None and found.question == "rounds" and spent is None:
+        return allowed_rounds(found, run or setting.step())
+    return by_method(found)
 
 
 def allowed_rounds(found: Answers, step: Release) -> Figure:
@@ -42,15 +61,15 @@ def allowed_rounds(found: Answers, step: Release) -> Figure:
 
     allowed = {method: int(value) for method, value in _values(found).items()}
     delta, epsilon = float(found.inputs["delta"]), float(found.inputs["epsilon"])
-    last = min(max(int(BEYOND * max(allowed.values())), 2), MOST_DRAWN_ROUNDS)
+    last = min(max(int(AXIS_PER_ANSWER * max(allowed.values())), 2), MOST_DRAWN_ROUNDS)
     curve = curves.epsilon_over_rounds(
         step,
         delta=delta,
         last=last,
-        points=POINTS,
+        points=CURVE_POINTS,
         methods=tuple(allowed),
         including=sorted({rounds for rounds in allowed.values() if rounds}),
-        own=OWN,
+        own=MOST_OWN_RUNS,
     )
     return plots.epsilon_over_rounds(curve, epsilon=epsilon, allowed=allowed)
 
@@ -66,10 +85,10 @@ def cost_so_far(found: Answers, run: Run) -> Figure:
         run.mechanisms[0],
         delta=float(found.inputs["delta"]),
         last=run.rounds,
-        points=POINTS,
+        points=CURVE_POINTS,
         methods=tuple(costs),
         including=[run.rounds],
-        own=OWN,
+        own=MOST_OWN_RUNS,
     )
     return plots.epsilon_over_rounds(curve, costs=costs)
 
@@ -117,7 +136,7 @@ def conversion(found: Answers) -> Figure:
 
 
 def _values(found: Answers) -> dict[str, float]:
-    """What each method answers that does."""
+    """What each method answers, if it does."""
     name = found.quantity.name
     return {row.method: row.values[name] or 0 for row in found.answers if row.error is None}
 
@@ -135,7 +154,7 @@ def _asked(found: Answers) -> str:
     else:
         words = ", ".join(word.replace(" ", NO_BREAK) for word in _words(given))
         setting = fill(words, TITLE_WIDTH, max_lines=2, placeholder=" …").replace(NO_BREAK, " ")
-    return "\n".join([asked, *([setting] if setting else []), *(["beside what was spent before"] if spent else [])])
+    return "\n".join([asked, *([setting] if setting else []), *(["with what was spent before"] if spent else [])])
 
 
 def _words(given: dict[str, Any]) -> list[str]:

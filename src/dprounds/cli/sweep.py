@@ -38,7 +38,7 @@ def sweep(
         typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers answer instead, as tcp://HOST:8786."),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew, and replace what FILE or FILE.partial holds.")
+        bool, typer.Option("--restart", help="Start over, and replace what FILE or FILE.partial holds.")
     ] = False,
 ) -> None:
     """Ask one question of every setting of a grid, by every method, into a table.
@@ -68,7 +68,7 @@ class _Terminated(KeyboardInterrupt):
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let SIGTERM end what runs meanwhile in good order."""
+    """While this is entered, let SIGTERM end the sweep in good order."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread has signals
         return

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dprounds._validate import choice, show
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, canvas, number, plain_ticks, set_title
+from dprounds.plots.style import LABEL_FONT, METHOD_STYLES, SMALL_FONT, canvas, number, plain_ticks, set_title
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.figure import Figure
@@ -55,13 +55,13 @@ def answers_by_method(
             xytext=(5, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL,
+            fontsize=SMALL_FONT,
         )
-    ax.set_yticks(range(len(methods)), methods, fontsize=LABEL)
+    ax.set_yticks(range(len(methods)), methods, fontsize=LABEL_FONT)
     ax.invert_yaxis()
     ax.grid(visible=False, axis="y")
-    ax.set_xlim(0.0, (1.06 + 0.02 * longest) * largest)  # room for the number beside its bar
+    ax.set_xlim(0.0, (1.06 + 0.02 * longest) * largest)  # room for the number to the right of its bar
     unit = plain_ticks(ax.xaxis, largest=largest)
-    ax.set_xlabel(f"{quantity} ({unit})" if unit else quantity, fontsize=LABEL)
+    ax.set_xlabel(f"{quantity} ({unit})" if unit else quantity, fontsize=LABEL_FONT)
     set_title(ax, title)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dprounds.curves import TradeOffCurve
-from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, canvas, caption, set_title
+from dprounds.plots.style import LABEL_FONT, METHOD_STYLES, SMALL_FONT, canvas, caption, set_title
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ def trade_off(curve: TradeOffCurve) -> Figure:
         f"With 1 % false alarms an attacker finds\nat most {_percent(found)} of the members; guessing, 1 %.\n"
         f"True less false positives: at most {_percent(curve.advantage)}.",
         transform=ax.transAxes,
-        fontsize=SMALL,
+        fontsize=SMALL_FONT,
         ha="right",
         va="top",
         linespacing=1.4,
@@ -66,11 +66,11 @@ def trade_off(curve: TradeOffCurve) -> Figure:
     )
     ax.set_xlim(-0.01, 1.0)
     ax.set_ylim(0.0, 1.01)
-    ax.set_xlabel("false-positive rate (share of strangers taken for members)", fontsize=LABEL)
-    ax.set_ylabel("false-negative rate\n(share of members missed)", fontsize=LABEL)
+    ax.set_xlabel("false-positive rate (share of strangers taken for members)", fontsize=LABEL_FONT)
+    ax.set_ylabel("false-negative rate\n(share of members missed)", fontsize=LABEL_FONT)
     set_title(ax, f"Telling members apart after\n{caption(curve.run)}")
     ax.legend(
-        fontsize=SMALL,
+        fontsize=SMALL_FONT,
         frameon=True,
         framealpha=0.85,
         edgecolor="none",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from dprounds.paper import Figure1Curve, RoundsCurves
 from dprounds.plots.style import (
     COLORS,
-    LABEL,
+    LABEL_FONT,
     METHOD_STYLES,
-    SMALL,
-    TITLE,
+    SMALL_FONT,
+    TITLE_FONT,
     LineStyle,
     between_rounds,
     canvas,
@@ -40,12 +40,12 @@ def figure_1(curves: Sequence[Figure1Curve]) -> Figure:
         ax.plot(curve.delta, curve.theorem_4, color=color, linewidth=2.4, linestyle=(0, (1, 1.6)))
     ax.plot([], [], color="0.35", linewidth=2, label="optimal (Theorem 3)")
     ax.plot([], [], color="0.35", linewidth=2.4, linestyle=(0, (1, 1.6)), label="closed form (Theorem 4)")
-    ax.set_xlabel("δ (failure mass)", fontsize=LABEL)
-    ax.set_ylabel("γ (RDP budget, nats)", fontsize=LABEL)
+    ax.set_xlabel("δ (failure mass)", fontsize=LABEL_FONT)
+    ax.set_ylabel("γ (RDP budget, nats)", fontsize=LABEL_FONT)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 4.0)
-    ax.set_title("How much Rényi divergence an (ε, δ) target allows", fontsize=TITLE)
-    ax.legend(fontsize=SMALL, frameon=False)
+    ax.set_title("How much Rényi divergence an (ε, δ) target allows", fontsize=TITLE_FONT)
+    ax.legend(fontsize=SMALL_FONT, frameon=False)
     return figure
 
 
@@ -71,16 +71,16 @@ def _draw_rounds(curves: RoundsCurves, ax: Axes) -> None:
         plot_line(ax, rounds * shown, values, _style(name), name)
     setting = f"σ = {curves.noise_multiplier:g}, δ = {power(curves.delta)}"
     if rate is None:
-        ax.set_xlabel("rounds T", fontsize=LABEL)
-        ax.set_title(f"Gaussian composition, {setting}", fontsize=TITLE)
+        ax.set_xlabel("rounds T", fontsize=LABEL_FONT)
+        ax.set_title(f"Gaussian composition, {setting}", fontsize=TITLE_FONT)
     else:
-        ax.set_xlabel("epochs (rounds times sampling rate)", fontsize=LABEL)
-        ax.set_title(f"Noisy SGD, sampling rate {rate:g}, {setting}", fontsize=TITLE)
-    ax.set_ylabel("ε (nats)", fontsize=LABEL)
+        ax.set_xlabel("epochs (rounds times sampling rate)", fontsize=LABEL_FONT)
+        ax.set_title(f"Noisy SGD, sampling rate {rate:g}, {setting}", fontsize=TITLE_FONT)
+    ax.set_ylabel("ε (nats)", fontsize=LABEL_FONT)
     ax.set_xlim(left=0.0)
     ax.set_ylim(bottom=0.0)
     plain_ticks(ax.xaxis, largest=min(float(x[-1]), 1e6))
-    ax.legend(fontsize=SMALL, frameon=False, handlelength=2.8)
+    ax.legend(fontsize=SMALL_FONT, frameon=False, handlelength=2.8)
 
 
 def _style(name: str) -> LineStyle:

@@ -8,7 +8,17 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.curves import JointRangePicture
-from dprounds.plots.style import LABEL, METHOD_STYLES, SMALL, canvas, number, plain_ticks, plot_line, power, set_title
+from dprounds.plots.style import (
+    LABEL_FONT,
+    METHOD_STYLES,
+    SMALL_FONT,
+    canvas,
+    number,
+    plain_ticks,
+    plot_line,
+    power,
+    set_title,
+)
 
 if TYPE_CHECKING:  # Matplotlib loads where it is used
     from matplotlib.axes import Axes
@@ -17,8 +27,8 @@ if TYPE_CHECKING:  # Matplotlib loads where it is used
 __all__ = ["joint_range"]
 
 NAMES = {"optimal": "optimal: on the edge"}
-# Parts of the width and of the height between which a label has room at the left of its point, and above it.
-LEFT, HIGH = 0.35, 0.5
+# A label is put to the left of its point from this part of the width on, and above it up to this part of the height.
+LABEL_LEFT_FROM_WIDTH, LABEL_ABOVE_TO_HEIGHT = 0.35, 0.5
 
 
 def joint_range(
@@ -68,10 +78,10 @@ def joint_range(
     plain_ticks(ax.yaxis, largest=min(top, 1.0))
     if marked is not None:
         _mark(ax, *marked)
-    ax.set_xlabel(picture.first, fontsize=LABEL)
-    ax.set_ylabel(picture.second, fontsize=LABEL)
+    ax.set_xlabel(picture.first, fontsize=LABEL_FONT)
+    ax.set_ylabel(picture.second, fontsize=LABEL_FONT)
     set_title(ax, title or "What two divergences can be together")
-    ax.legend(fontsize=SMALL, frameon=True, framealpha=0.85, edgecolor="none", handlelength=2.8, loc="upper left")
+    ax.legend(fontsize=SMALL_FONT, frameon=True, framealpha=0.85, edgecolor="none", handlelength=2.8, loc="upper left")
     return figure
 
 
@@ -80,10 +90,10 @@ def _mark(ax: Axes, x: float, y: float) -> None:
     ax.vlines(x, 0.0, y, color="0.25", linewidth=1.2, linestyle=(0, (4, 3)), zorder=3)
     ax.hlines(y, ax.get_xlim()[0], x, color="0.25", linewidth=1.2, linestyle=(0, (4, 3)), zorder=3)
     ax.plot([x], [y], "o", color="black", markersize=8.0, zorder=4, clip_on=False)
-    # above and to its left no bound is; but there is no room at the left end, and the legend is at the top
+    # there is no bound above a point and to its left; but the left end has no room, and the legend is at the top
     left, height = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))
-    is_above = height < HIGH
-    is_left = left > LEFT
+    is_above = height < LABEL_ABOVE_TO_HEIGHT
+    is_left = left > LABEL_LEFT_FROM_WIDTH
     ax.annotate(
         f"δ = {power(x)}, {number(y)} nats",
         (x, y),
@@ -91,7 +101,7 @@ def _mark(ax: Axes, x: float, y: float) -> None:
         textcoords="offset points",
         ha="right" if is_left else "left",
         va="bottom" if is_above else "top",
-        fontsize=SMALL,
+        fontsize=SMALL_FONT,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0},
         zorder=3.5,
     )

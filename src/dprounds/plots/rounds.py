@@ -12,9 +12,9 @@ from dprounds import _validate
 from dprounds.curves import RoundsCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.plots.style import (
-    LABEL,
+    LABEL_FONT,
     METHOD_STYLES,
-    SMALL,
+    SMALL_FONT,
     between_rounds,
     canvas,
     caption,
@@ -33,10 +33,10 @@ if TYPE_CHECKING:  # Matplotlib loads where it is used
 
 __all__ = ["epsilon_over_rounds"]
 
-# Part of the axis that a number written upright takes; nearer ones share a label.
+# Part of the axis that an upright number takes. Numbers that are nearer than that share a label.
 LABEL_WIDTH = 0.04
-# Part of the height below which a label beside the axes would reach the numbers of the other axis.
-LOW = 0.06
+# Below this part of the height, a centred label at the right would reach the numbers of the other axis.
+LOW_BUDGET_HEIGHT = 0.06
 HALO = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.0}
 
 
@@ -79,7 +79,7 @@ def epsilon_over_rounds(
         elif method in after:
             label = f"{method}: {EPSILON.text(after[method])}"
         x, y = between_rounds(curve.rounds, epsilons)
-        if (np.isfinite(epsilons)).sum() < 3:  # then dots, which bends would hide
+        if (np.isfinite(epsilons)).sum() < 3:  # one or two points are drawn as dots, which a bent line would hide
             x, y = np.asarray(curve.rounds), epsilons
         plot_line(ax, x, y, METHOD_STYLES[method], label)
     right = 1.03 * max([float(last), *map(float, within.values())])
@@ -91,17 +91,17 @@ def epsilon_over_rounds(
         budget = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
         top = max(top, 1.25 * budget)
         ax.axhline(budget, color="0.25", linewidth=1.2, linestyle=(0, (4, 3)), zorder=1.5)
-        # beside the axes, where no curve is
+        # to the right of the axes, where no curve is
         ax.annotate(
             f"budget\nε = {number(budget)}",
             (1.0, budget),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
             textcoords="offset points",
-            fontsize=SMALL,
+            fontsize=SMALL_FONT,
             color="0.25",
             ha="left",
-            va="center" if budget > LOW * top else "bottom",
+            va="center" if budget > LOW_BUDGET_HEIGHT * top else "bottom",
             annotation_clip=False,
         )
         _mark(ax, within, budget)
@@ -112,9 +112,9 @@ def epsilon_over_rounds(
         nothing_to_draw(ax, "No ε is proven here.")
     ax.set_ylim(0.0, top)
     unit = plain_ticks(ax.xaxis, largest=right, whole=True)
-    ax.set_xlabel(f"rounds ({unit})" if unit else "rounds", fontsize=LABEL)
+    ax.set_xlabel(f"rounds ({unit})" if unit else "rounds", fontsize=LABEL_FONT)
     unit = plain_ticks(ax.yaxis, largest=top)
-    ax.set_ylabel(f"ε ({unit} nats)" if unit else "ε (nats)", fontsize=LABEL)
+    ax.set_ylabel(f"ε ({unit} nats)" if unit else "ε (nats)", fontsize=LABEL_FONT)
     title = f"{caption(curve.step)}\nδ = {power(curve.delta)}"
     if within:
         title += ", rounds within the budget:"
@@ -152,7 +152,7 @@ def _mark(ax: Axes, within: Mapping[str, int], budget: float) -> None:
             xytext=(4 if most else 8, 6),
             textcoords="offset points",
             rotation=90,
-            fontsize=SMALL,
+            fontsize=SMALL_FONT,
             ha="left",
             va="bottom",
             bbox=HALO,

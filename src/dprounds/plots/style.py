@@ -23,10 +23,10 @@ if TYPE_CHECKING:  # Matplotlib loads where it is used
 
 __all__ = [
     "COLORS",
-    "LABEL",
+    "LABEL_FONT",
     "METHOD_STYLES",
-    "SMALL",
-    "TITLE",
+    "SMALL_FONT",
+    "TITLE_FONT",
     "LineStyle",
     "between_rounds",
     "canvas",
@@ -42,11 +42,12 @@ __all__ = [
     "title_and_legend",
 ]
 
-# Okabe and Ito's palette without its yellow: told apart by every kind of colour vision, and in grey by line style.
+# Okabe and Ito's palette without its yellow. Every kind of colour vision can distinguish these colours, and in grey the
+# line styles differ.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
-# Points, at 7 by 4.6 inches: legible where the picture is a third of a slide.
-SMALL, LABEL, TITLE = 11, 13, 13
+# Font sizes in points, for 7 by 4.6 inches: legible where the picture is a third of a slide.
+SMALL_FONT, LABEL_FONT, TITLE_FONT = 11, 13, 13
 
 
 class LineStyle(NamedTuple):
@@ -57,8 +58,8 @@ class LineStyle(NamedTuple):
     width: float
 
 
-# One look for each method, everywhere. They often coincide: their widths and dashes differ, so that all can be seen if
-# they lie on each other in the order of `LAYERS`.
+# Each method has one look everywhere. The lines often coincide. Their widths and dashes differ, so that all of them can
+# be seen when they lie on each other in the order of `LAYERS`.
 METHOD_STYLES = {
     "moments": LineStyle("#D55E00", (0, (4.5, 2.5, 1.2, 2.5)), 2.2),
     "balle": LineStyle("#E69F00", "-", 5.5),
@@ -67,7 +68,7 @@ METHOD_STYLES = {
     "exact": LineStyle("#009E73", "-", 2.8),
 }
 
-# From the lowest: each is seen beside those on it, or between their dashes.
+# From the lowest layer up: each line is wider than those on it, or is seen between their dashes.
 LAYERS = ("balle", "exact", "closed-form", "optimal", "moments")
 
 ENDINGS = (".png", ".svg", ".pdf")
@@ -78,13 +79,14 @@ METADATA: dict[str, dict[str, str | None]] = {
     ".pdf": {"CreationDate": None},
 }
 
-# At the title's size this is as long as the picture is wide; and so many lines of it leave room for the picture.
+# A caption of this many letters is as wide as the picture at the title's size. More lines than this would leave too
+# little room for the picture.
 LONGEST_CAPTION = 64
-MOST_LINES = 2
-# Letters in a line of a title beyond which it is set smaller.
-LONG_TITLE = 54
-# What is drawn between two proven points bends once in so much of the logarithm of the rounds.
-BEND = 0.05
+MOST_CAPTION_LINES = 2
+# A title with a line of more letters than this is set smaller.
+LONGEST_LARGE_TITLE = 54
+# Between two proven points the drawn line has one bend per this much of the logarithm of the rounds.
+LOG_ROUNDS_PER_BEND = 0.05
 
 
 def canvas() -> tuple[Figure, Axes]:
@@ -105,7 +107,7 @@ def canvases(columns: int) -> tuple[Figure, list[Axes]]:
     for ax in axes:
         ax.grid(visible=True, alpha=0.25, linewidth=0.6)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.tick_params(labelsize=SMALL)
+        ax.tick_params(labelsize=SMALL_FONT)
     return figure, axes
 
 
@@ -113,7 +115,7 @@ def plot_line(ax: Axes, x: ArrayLike, y: ArrayLike, style: LineStyle, label: str
     """A line in a method's style through its finite points, with dots where they are too few for one; None if none is.
 
     The points are proven, the line between them is not. One that is not finite was not proven, or not asked for: the
-    line begins with the first that is, and goes on to the next.
+    line begins with the first finite point, and goes on to the next one.
     """
     values = np.asarray(y, dtype=np.float64)
     known = np.isfinite(values)
@@ -145,8 +147,10 @@ def between_rounds(rounds: ArrayLike, epsilons: ArrayLike) -> tuple[NDArray[np.f
     xs, ys = [x[:1]], [y[:1]]
     for i in range(x.size - 1):
         low, high = x[i : i + 2]
-        # no rounds lie between a number and the next; without a cost there is no power
-        bends = int(np.log(high / low) / BEND) if high - low > 1 and low > 0 and min(y[i : i + 2]) > 0 else 0
+        # no whole number lies between neighbours; without a cost there is no power
+        bends = (
+            int(np.log(high / low) / LOG_ROUNDS_PER_BEND) if high - low > 1 and low > 0 and min(y[i : i + 2]) > 0 else 0
+        )
         if bends:
             at = np.geomspace(low, high, bends + 2)[1:-1]
             share = np.log(at / low) / np.log(high / low)
@@ -159,26 +163,26 @@ def between_rounds(rounds: ArrayLike, epsilons: ArrayLike) -> tuple[NDArray[np.f
 
 
 def nothing_to_draw(ax: Axes, text: str) -> None:
-    """Say so in the middle of the picture, which would else be blank."""
-    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", fontsize=LABEL, color="0.25")
+    """Write `text` in the middle of the picture, which would otherwise be blank."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", fontsize=LABEL_FONT, color="0.25")
 
 
 def number(value: float) -> str:
-    """A number for a label: thousands apart, four digits of what is not whole."""
+    """A number for a label: commas between thousands, four digits if it is not whole."""
     if float(value).is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def power(value: float) -> str:
-    """A small number for a label, as one writes it by hand: 1e-5."""
+    """A small number for a label, as people write it: 1e-5."""
     return re.sub(r"e([+-])0*", lambda found: "e" + found.group(1).replace("+", ""), f"{value:g}")
 
 
 def set_title(ax: Axes, title: str, pad: float | None = None) -> None:
     """The title, set smaller if it has long lines."""
-    is_long = max(map(len, title.splitlines()), default=0) > LONG_TITLE
-    ax.set_title(title, fontsize=SMALL if is_long else TITLE, pad=pad)
+    is_long = max(map(len, title.splitlines()), default=0) > LONGEST_LARGE_TITLE
+    ax.set_title(title, fontsize=SMALL_FONT if is_long else TITLE_FONT, pad=pad)
 
 
 def title_and_legend(ax: Axes, title: str) -> None:
@@ -188,23 +192,23 @@ def title_and_legend(ax: Axes, title: str) -> None:
         set_title(ax, title)
         return
     longest = max(map(len, labels), default=0)
-    # of seven inches, at about a twelfth of an inch a letter and half an inch for the line
+    # seven inches hold this many columns, at a twelfth of an inch per letter and half an inch for the line
     columns = 3 if longest <= 20 else 2
     ax.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
         ncols=columns,
-        fontsize=SMALL,
+        fontsize=SMALL_FONT,
         frameon=False,
         handlelength=2.6,
         columnspacing=1.4,
     )
     rows = -(-len(labels) // columns)
-    set_title(ax, title, pad=10.0 + 1.6 * SMALL * rows)
+    set_title(ax, title, pad=10.0 + 1.6 * SMALL_FONT * rows)
 
 
 def plain_ticks(axis: Axis, *, largest: float, whole: bool = False) -> str:
-    """Ticks that can be read whatever their size, and the unit that they are in: thousand apart, or millions."""
+    """Set ticks that can be read whatever their size; return their unit, such as "million", or nothing."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: PLC0415  (an extra, loaded on use)
 
     powers = ((1e15, ""), (1e12, "trillion"), (1e9, "billion"), (1e6, "million"), (1.0, ""))
@@ -227,8 +231,8 @@ def caption(value: object) -> str:
             lines[-1] = joined
         else:
             lines.append(f"+ {part}")
-    if len(lines) > MOST_LINES:
-        lines = [*lines[: MOST_LINES - 1], f"{lines[MOST_LINES - 1]} + …"]
+    if len(lines) > MOST_CAPTION_LINES:
+        lines = [*lines[: MOST_CAPTION_LINES - 1], f"{lines[MOST_CAPTION_LINES - 1]} + …"]
     return "\n".join(shorten(line, LONGEST_CAPTION, placeholder=" …") for line in lines)
 
 

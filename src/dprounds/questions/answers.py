@@ -10,7 +10,7 @@ from typing import Any
 
 from dprounds.questions.wording import Quantity
 
-__all__ = ["Answer", "Answers", "tightest"]
+__all__ = ["Answer", "Answers", "as_json", "tightest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON holds it; infinity, which JSON lacks, as text."""
         row: dict[str, Any] = {"method": self.method}
-        row |= {name: _finite(value) for name, value in self.values.items()}
+        row |= {name: as_json(value) for name, value in self.values.items()}
         return row if self.error is None else {**row, "error": self.error}
 
 
@@ -69,7 +69,7 @@ class Answers:
 
     def to_dict(self) -> dict[str, Any]:
         """The whole as JSON holds it."""
-        inputs = {name: _finite(value) for name, value in self.inputs.items()}
+        inputs = {name: as_json(value) for name, value in self.inputs.items()}
         rows = [row.to_dict() for row in self.answers]
         return {
             "question": self.question,
@@ -92,8 +92,8 @@ def tightest(rows: Sequence[Answer]) -> Answer:
     return next(row for row in reversed(rows) if row.error is None)
 
 
-def _finite(value: object) -> object:
+def as_json(value: object) -> object:
     """`value` as JSON can hold it: infinity as text."""
     if isinstance(value, tuple):
-        return [_finite(item) for item in value]
+        return [as_json(item) for item in value]
     return "inf" if value == math.inf else value

@@ -19,27 +19,29 @@ from fractions import Fraction
 from dprounds import _validate
 from dprounds.errors import InfeasibleError
 from dprounds.mechanisms import Release, Run
-from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.planning import plan_batch_size, plan_noise_multiplier, plan_rounds, plan_sampling_rate
+from dprounds.planning.parameters import LEAST_RATE, NOISE_RANGE
+from dprounds.planning.rounds import MOST_ROUNDS
 from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.rows import (
     Values,
     answers_of,
-    beside_balle,
     by_bound,
     chosen,
+    compared_with_balle,
     counted,
     needed,
     needed_delta,
     rows_by,
 )
-from dprounds.questions.setting import NOISY_MECHANISMS, QuestionError, Setting
-from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, plain, rounded
+from dprounds.questions.setting import QuestionError, Setting
+from dprounds.questions.vocabulary import METHODS, NOISY_MECHANISMS, QUESTIONS
+from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, Quantity, plain, rounded
 
 __all__ = ["delta", "epsilon", "noise", "rate", "rounds"]
 
-# What the doubles of a sum of decimals can be above what the decimals add up to.
-PURE_ROUNDING = 1e-14
+# Relative error by which a sum in doubles may exceed the sum of the decimals.
+RELATIVE_SUM_ERROR = 1e-14
 
 
 def rounds(
@@ -53,25 +55,32 @@ def rounds(
 ) -> Answers:
     """How many rounds a budget allows, by `method` or by each; a round is that of `setting`, or all of `run`."""
     epsilon, delta = _budget(epsilon, delta, setting)
-    setting.refuse("rounds", "epochs", because="it is what is asked for")
+    setting.refuse(*QUESTIONS["rounds"].answers, because="it is what is asked for")
     step, inputs = _step(setting, run)
     quantity = ROUNDS if run is None else REPETITIONS
 
     def ask(by: str) -> Values:
-        plan = plan_rounds(step, epsilon=epsilon, delta=delta, method=by, spent=spent)
+        try:
+            plan = plan_rounds(step, epsilon=epsilon, delta=delta, method=by, spent=spent)
+        except InfeasibleError:
+            raise InfeasibleError(
+                f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of this step still meet "
+                f"ε = {epsilon:g} at δ = {delta:g}.",
+                advice="Ask for a smaller ε or δ, or for a step that releases something.",
+            ) from None
         values: Values = {"rounds": int(plan.value)}
         if (epochs := setting.epochs_of(int(plan.value))) is not None:
             values["epochs"] = epochs
         values |= {"epsilon": plan.epsilon, "delta": delta}
-        if by == "exact" and plan.beyond is not None:  # the others prove nothing from below
+        if by == "exact" and plan.beyond is not None:  # other methods have no lower bound
             values["beyond"] = plan.beyond
         return values
 
-    rows = rows_by(chosen(method, RUN_METHODS), ask, quantity)
+    rows = rows_by(chosen(method, METHODS), ask, quantity, of=step * 1 + (spent or Run()))
     best = tightest(rows)
     sentence = _allowance(best, setting, step, epsilon=epsilon, delta=delta, run=run, spent=spent)
     if not sentence.endswith("."):
-        sentence += beside_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
+        sentence += compared_with_balle(rows, best, quantity, "Rényi accountants (Balle's bound) stop at {}")
     return answers_of(
         "rounds", {"epsilon": epsilon, "delta": delta, **inputs}, quantity, rows, sentence, of=step, spent=spent
     )
@@ -112,12 +121,12 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
     def ask(by: str) -> Values:
         found = whole.guarantee(delta=delta, method=by)
         value = found.epsilon
-        if pure is not None and pure < value <= pure * (1.0 + PURE_ROUNDING):
-            value = pure  # what the decimals add up to: of ten times 0.1, doubles make a little more than 1
-        order = found.order if value else None  # that nothing is spent any order proves
+        if pure is not None and pure < value <= pure * (1.0 + RELATIVE_SUM_ERROR):
+            value = pure  # what the decimals add up to: in doubles, ten times 0.1 is a little more than 1
+        order = found.order if value else None  # every order proves that nothing is spent
         return {"epsilon": value, "delta": delta, "order": order, "lower": min(found.lower, value)}
 
-    rows = rows_by(chosen(method, RUN_METHODS), ask, EPSILON)
+    rows = rows_by(chosen(method, METHODS), ask, EPSILON, of=whole)
     best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
     releases = _rounds(whole.rounds, setting)
@@ -126,13 +135,14 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
         sentence += _why_none(whole, delta) or "no method bounds the loss."
     else:
         sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
-        sentence += by_bound(best)
-        sentence += beside_balle(rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}")
+        sentence += by_bound(best) + compared_with_balle(
+            rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}"
+        )
     return answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence, of=whole)
 
 
 def _why_none(run: Run, delta: float) -> str | None:
-    """Why no ε holds for a run at `delta`, and what would help; None if one does, or nobody knows."""
+    """Why no ε holds for a run at `delta`, and what would help; None if one does, or if the reason is not known."""
     mass = run.infinite_mass
     if mass >= 1:
         return "no Rényi order bounds the loss."
@@ -159,14 +169,13 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     def ask(by: str) -> Values:
         return {"delta": whole.delta(epsilon=epsilon, method=by), "epsilon": epsilon}
 
-    rows = rows_by(chosen(method, RUN_METHODS), ask, DELTA)
+    rows = rows_by(chosen(method, METHODS), ask, DELTA, of=whole)
     best = tightest(rows)
     sentence = (
         f"{_rounds(whole.rounds, setting)} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
         f"but for a failure mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
-    sentence += by_bound(best)
-    sentence += beside_balle(rows, best, DELTA, "Rényi accountants (Balle's bound) report {}")
+    sentence += by_bound(best) + compared_with_balle(rows, best, DELTA, "Rényi accountants (Balle's bound) report {}")
     return answers_of("delta", {"epsilon": epsilon, **inputs}, DELTA, rows, sentence, of=whole)
 
 
@@ -180,9 +189,9 @@ def noise(
 ) -> Answers:
     """The least noise multiplier with which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta, setting)
-    setting.refuse("noise_multiplier", because="it is what is asked for")
+    setting.refuse(*QUESTIONS["noise"].answers, because="it is what is asked for")
     _noisy(setting)
-    setting.with_noise(1.0).run()  # everything else is there
+    setting.with_noise(1.0).run()  # raises if anything else is missing
     resolved = setting.resolved()
 
     def make_run(noise_multiplier: float) -> Run:
@@ -192,15 +201,25 @@ def noise(
         plan = plan_noise_multiplier(make_run, epsilon=epsilon, delta=delta, method=by)
         return {"noise_multiplier": plan.value, "epsilon": plan.epsilon, "delta": delta}
 
-    asked = _unless_spent(ask, "noise_multiplier", epsilon=epsilon, delta=delta, spent=spent)
-    rows = rows_by(chosen(method, RUN_METHODS), asked, NOISE)
+    def why(by: str) -> InfeasibleError:
+        low, high = NOISE_RANGE
+        cost = make_run(high).epsilon(delta=delta, method=by)
+        if cost > epsilon:
+            return _out_of_reach(f"noise multiplier up to {high:g}", epsilon, delta, cost, "plan fewer rounds")
+        return InfeasibleError(
+            f"Every noise multiplier down to {low:g} meets ε = {epsilon:g} at δ = {delta:g}: the budget is larger than "
+            "the run can spend.",
+            advice="Check its rounds, its sampling rate and the budget.",
+        )
+
+    asked = _explained(ask, why, NOISE, epsilon=epsilon, delta=delta, spent=spent)
+    rows = rows_by(chosen(method, METHODS), asked, NOISE, of=make_run(1.0))
     best = tightest(rows)
     sentence = (
         f"A noise multiplier of {NOISE.text(float(best.values['noise_multiplier'] or 0.0))} keeps "
         f"{_rounds(setting.total_rounds(), setting)} within ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
-    sentence += by_bound(best)
-    sentence += beside_balle(rows, best, NOISE, "Rényi accountants (Balle's bound) ask for {}")
+    sentence += by_bound(best) + compared_with_balle(rows, best, NOISE, "Rényi accountants (Balle's bound) ask for {}")
     inputs = {"epsilon": epsilon, "delta": delta, **_derived(setting)}
     return answers_of("noise", inputs, NOISE, rows, sentence, of=resolved.with_noise(1.0).step(), spent=spent)
 
@@ -215,12 +234,15 @@ def rate(
 ) -> Answers:
     """The greatest sampling rate at which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta, setting)
-    setting.refuse("sampling_rate", "batch_size", because="it is what is asked for")
+    setting.refuse(*QUESTIONS["rate"].answers, because="it is what is asked for")
     _noisy(setting)
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
     if setting.epochs is not None and dataset is None:
-        raise QuestionError("dataset_size is missing: with epochs the answer is a batch size, which they are made of.")
-    setting.with_rate(0.5).run()  # everything else is there
+        raise QuestionError(
+            "{argument} is missing: with {epochs} the answer is a batch size, which they are made of.",
+            argument="dataset_size",
+        )
+    setting.with_rate(0.5).run()  # raises if anything else is missing
 
     def make_run(sampling_rate: float) -> Run:
         return (spent or Run()) + setting.with_rate(sampling_rate).run()
@@ -229,25 +251,28 @@ def rate(
         if dataset is not None and setting.epochs is not None:
             plan = plan_batch_size(make_run, dataset, epsilon=epsilon, delta=delta, method=by)
             rounds = setting.with_rate(plan.value / dataset).total_rounds()
-            found: Values = {
-                "sampling_rate": plan.value / dataset,
-                "batch_size": int(plan.value),
-                "rounds": rounds,
-            }
+            found: Values = {"sampling_rate": plan.value / dataset, "batch_size": int(plan.value), "rounds": rounds}
         else:
             plan = plan_sampling_rate(make_run, epsilon=epsilon, delta=delta, method=by)
             found = {"sampling_rate": plan.value}
             if dataset is not None:  # as many rounds at a rate that is no higher cost no more
                 found["batch_size"] = math.floor(Fraction(plan.value) * dataset)
                 if not found["batch_size"]:
-                    raise InfeasibleError(
-                        f"Not even batches of one out of {dataset:,} meet epsilon={epsilon:g} at delta={delta:g}. "
-                        "Raise epsilon or delta, add noise, or plan fewer rounds."
-                    )
+                    raise InfeasibleError
         return found | {"epsilon": plan.epsilon, "delta": delta}
 
-    asked = _unless_spent(ask, "sampling_rate", epsilon=epsilon, delta=delta, spent=spent)
-    rows = rows_by(chosen(method, RUN_METHODS), asked, RATE)
+    def why(by: str) -> InfeasibleError:
+        if dataset is not None and (setting.epochs is not None or dataset * LEAST_RATE <= 1):
+            return InfeasibleError(
+                f"Not even batches of one out of {dataset:,} meet ε = {epsilon:g} at δ = {delta:g}.",
+                advice="Raise ε or δ, add noise, or plan fewer rounds.",
+            )
+        cost = make_run(LEAST_RATE).epsilon(delta=delta, method=by)
+        what = f"sampling rate down to {LEAST_RATE:g}"
+        return _out_of_reach(what, epsilon, delta, cost, "add noise, plan fewer rounds")
+
+    asked = _explained(ask, why, RATE, epsilon=epsilon, delta=delta, spent=spent)
+    rows = rows_by(chosen(method, METHODS), asked, RATE, of=make_run(0.5))
     best = tightest(rows)
     batch = best.values.get("batch_size")
     meant = f" (batches of {batch:,} out of {dataset:,})" if batch is not None else ""
@@ -257,21 +282,19 @@ def rate(
         f"A sampling rate of {RATE.text(float(best.values['sampling_rate'] or 0.0))}{meant} keeps {times} within "
         f"ε = {plain(epsilon)} at δ = {plain(delta)}"
     )
-    sentence += by_bound(best)
-    sentence += beside_balle(rows, best, RATE, "Rényi accountants (Balle's bound) stop at {}")
+    sentence += by_bound(best) + compared_with_balle(rows, best, RATE, "Rényi accountants (Balle's bound) stop at {}")
     inputs = {"epsilon": epsilon, "delta": delta, **setting.given()}
     return answers_of("rate", inputs, RATE, rows, sentence, of=setting.with_rate(0.5).step(), spent=spent)
 
 
 def _rounds(rounds: int, setting: Setting) -> str:
-    """So many rounds, and the epochs that were asked about."""
-    return counted(rounds, "round") + (
-        "" if setting.epochs is None else f" ({_epochs(plain(setting.epochs), setting)})"
-    )
+    """The rounds, and the epochs that were asked about."""
+    epochs = "" if setting.epochs is None else f" ({_epochs(plain(setting.epochs), setting)})"
+    return counted(rounds, "round") + epochs
 
 
 def _epochs(epochs: str, setting: Setting) -> str:
-    """So many epochs, and what an epoch is."""
+    """The epochs, and what an epoch is."""
     return f"{epochs} epoch{'' if epochs == '1' else 's'} of {counted(setting.batches_per_epoch() or 0, 'batch')}"
 
 
@@ -280,18 +303,26 @@ def _budget(epsilon: float | None, delta: float | None, setting: Setting) -> tup
 
 
 def _noisy(setting: Setting) -> None:
-    """Raise if the mechanism has no noise multiplier, before anything is said of what else it may be made of."""
+    """Raise if the mechanism has no noise multiplier, before its other parameters are checked."""
     if setting.mechanism not in NOISY_MECHANISMS:
         raise QuestionError(
-            f"mechanism must be one of {', '.join(NOISY_MECHANISMS)} here, got {_validate.show(setting.mechanism)}: "
-            "only these have a noise multiplier."
+            "{argument} must be one of {interval} here, got {value}: only these have a noise multiplier.",
+            argument="mechanism",
+            interval=", ".join(NOISY_MECHANISMS),
+            value=_validate.show(setting.mechanism),
         )
 
 
-def _unless_spent(
-    ask: Callable[[str], Values], what: str, *, epsilon: float, delta: float, spent: Run | None
+def _explained(
+    ask: Callable[[str], Values],
+    why: Callable[[str], InfeasibleError],
+    quantity: Quantity,
+    *,
+    epsilon: float,
+    delta: float,
+    spent: Run | None,
 ) -> Callable[[str], Values]:
-    """The same question, whose refusal says so where what was spent before leaves nothing to plan."""
+    """The same question, which says why nothing meets the budget: because of what was spent before, or else `why`."""
 
     def asked(by: str) -> Values:
         try:
@@ -299,13 +330,24 @@ def _unless_spent(
         except InfeasibleError:
             before = 0.0 if spent is None else spent.epsilon(delta=delta, method=by)
             if before <= epsilon:
-                raise
+                raise why(by) from None
             raise InfeasibleError(
-                f"No {what} meets epsilon={epsilon:g} at delta={delta:g}: what was spent before costs "
-                f"epsilon={EPSILON.text(before)} by itself. Raise epsilon or delta."
+                f"No {quantity.title} meets ε = {epsilon:g} at δ = {delta:g}: what was spent before costs "
+                f"ε = {EPSILON.text(before)} by itself.",
+                advice="Raise ε or δ.",
             ) from None
 
     return asked
+
+
+def _out_of_reach(what: str, epsilon: float, delta: float, cost: float, remedies: str) -> InfeasibleError:
+    """That no value of a parameter meets the budget, `cost` at the end of its range, and what would help."""
+    advice = f"Raise ε or δ, {remedies}, or leave out what costs that much by itself."
+    if not delta and cost == math.inf:
+        advice = "The loss of this noise has no largest value, so at δ = 0 no ε holds. Choose δ above 0."
+    return InfeasibleError(
+        f"No {what} meets ε = {epsilon:g} at δ = {delta:g}: there ε is still {cost:.6g}.", advice=advice
+    )
 
 
 def _step(setting: Setting, run: Run | None) -> tuple[Release, dict[str, object]]:
@@ -325,10 +367,10 @@ def _run(setting: Setting, run: Run | None) -> tuple[Run, dict[str, object]]:
 
 
 def _alone(setting: Setting) -> None:
-    """Raise if a setting says anything beside a run that says it all."""
+    """Raise if a setting says anything in addition to a run, which says it all."""
     for name in setting.given():
         if name != "mechanism" or setting.mechanism != "gaussian":
-            raise QuestionError(f"{name} has no place here: the run is given already.")
+            raise QuestionError("{argument} has no place here: the run is given already.", argument=name)
 
 
 def _derived(setting: Setting) -> dict[str, object]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from dprounds import _validate
-from dprounds.conversions import METHODS, delta_from_rdp, epsilon_from_rdp, rdp_from_dp
+from dprounds.conversions import delta_from_rdp, epsilon_from_rdp, rdp_from_dp
 from dprounds.questions.answers import Answers, tightest
-from dprounds.questions.rows import Values, answers_of, beside_balle, chosen, needed, rows_by
+from dprounds.questions.rows import Values, answers_of, chosen, compared_with_balle, needed, rows_by
 from dprounds.questions.setting import QuestionError
+from dprounds.questions.vocabulary import CONVERSION_METHODS, listed
 from dprounds.questions.wording import DELTA, EPSILON, RDP, plain
 
 __all__ = ["convert"]
@@ -32,8 +33,10 @@ def convert(
     order = needed("order", order, _validate.ORDER)
     given = {name: value for name, value in (("rdp", rdp), ("epsilon", epsilon), ("delta", delta)) if value is not None}
     if len(given) != 2:
+        got = listed([f"{{{name}}}" for name in given]) if given else "none"
         raise QuestionError(
-            f"Two of rdp, epsilon and delta are needed to convert into the third, got {' and '.join(given) or 'none'}."
+            f"Two of {{rdp}}, {{epsilon}} and {{delta}} are needed to convert into the third, got {got}.",
+            given=tuple(given),
         )
     quantity = EPSILON if epsilon is None else DELTA if delta is None else RDP
 
@@ -46,7 +49,7 @@ def convert(
             value = rdp_from_dp(given["epsilon"], order=order, delta=given["delta"], method=by)
         return {quantity.name: float(value), "order": order, **given}
 
-    rows = rows_by(chosen(method, METHODS), ask, quantity)
+    rows = rows_by(chosen(method, CONVERSION_METHODS), ask, quantity)
     best = tightest(rows)
     shown = {**{name: f"{plain(value)}" for name, value in given.items()}}
     shown[quantity.name] = quantity.text(float(best.values[quantity.name] or 0.0))
@@ -61,5 +64,5 @@ def convert(
     if best.method == "optimal":
         limit = "larger rdp" if quantity is RDP else f"smaller {quantity.title}"
         sentence += f", and no {limit} holds for all such mechanisms"
-    sentence += beside_balle(rows, best, quantity, "Balle's bound gives {}")
+    sentence += compared_with_balle(rows, best, quantity, "Balle's bound gives {}")
     return answers_of("convert", {"order": order, **given}, quantity, rows, sentence)

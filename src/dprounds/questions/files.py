@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from dprounds.accountant import Accountant
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Run
+from dprounds.questions.numbers import double
 from dprounds.questions.setting import Setting
+from dprounds.questions.vocabulary import SETTING
 
-__all__ = ["double", "run_from_file", "run_from_toml", "text_of"]
+__all__ = ["run_from_file", "run_from_toml", "text_of"]
 
-# A file that a person wrote is a few kilobytes; what is larger is something else.
-MOST_BYTES = 4 * 1024 * 1024
-WORDS = tuple(field.name for field in fields(Setting))
+# A run that a person wrote takes a few kilobytes; a larger file is something else.
+LARGEST_FILE_BYTES = 4 * 1024 * 1024
 
 
 def text_of(path: Path) -> str:
     """The text of a small file, or a `ParameterError` that names it."""
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ParameterError(f"{path} is larger than {MOST_BYTES // 1024**2} MiB: it is not such a file.")
+            content = file.read(LARGEST_FILE_BYTES + 1)
+        if len(content) > LARGEST_FILE_BYTES:
+            raise ParameterError(f"{path} is larger than {LARGEST_FILE_BYTES // 1024**2} MiB: it is not such a file.")
         return content.decode()
     except OSError as error:
         raise ParameterError(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise ParameterError(f"{path} cannot be read: it is not a text.") from None
-
-
-def double(text: str) -> float:
-    """The double nearest to a decimal, if there is one that is neither zero nor infinite in its stead."""
-    value = float(text)
-    mantissa = text.lower().partition("e")[0]
-    if (value == 0 and mantissa.strip("+-_.0")) or (math.isinf(value) and "inf" not in text):
-        raise ValueError(f"{text[:60]} is too {'large' if value else 'small'} for a double")
-    return value
 
 
 def run_from_file(path: Path) -> Run:
@@ -50,7 +40,7 @@ def run_from_file(path: Path) -> Run:
         if path.suffix == ".json":
             return Accountant.from_json(text).run
         return run_from_toml(text)
-    except ParameterError as error:  # whatever kind: it is the file's words that are wrong, not those of a question
+    except ParameterError as error:  # of any kind: the file is wrong, not the question
         raise ParameterError(f"{path}: {error}") from None
 
 
@@ -93,8 +83,8 @@ def run_from_toml(text: str) -> Run:
 def _setting(part: Any) -> Setting:  # noqa: ANN401  (TOML is a tree of anything)
     if not isinstance(part, dict):
         raise ParameterError("It must be a table, under a [[part]] line.")
-    unknown = sorted(set(part) - set(WORDS))
+    unknown = sorted(set(part) - set(SETTING))
     if unknown:
-        raise ParameterError(f"{unknown[0][:60]} is not known. The words are {', '.join(WORDS)}.")
+        raise ParameterError(f"{unknown[0][:60]} is not known. The words are {', '.join(SETTING)}.")
     lists = {name: tuple(value) for name, value in part.items() if isinstance(value, list)}
     return Setting(**{**part, **lists})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from dprounds import _validate
@@ -18,9 +18,9 @@ __all__ = [
     "Values",
     "answers_of",
     "assumptions",
-    "beside_balle",
     "by_bound",
     "chosen",
+    "compared_with_balle",
     "counted",
     "known_size",
     "needed",
@@ -31,37 +31,51 @@ __all__ = [
 Values = dict[str, float | int | None]
 
 
-# More records than this nobody has.
-LARGEST_SIZE = 1e18
+NO_EXACT = "No exact accounting: a part of the run bounds real Rényi orders only."
+# No data set has as many records as this.
+MOST_RECORDS = 1e18
 
 
 def needed(name: str, value: float | None, interval: _validate.Interval, *, advice: str = "") -> float:
     """`value`, if it is there and inside."""
     if value is None:
-        raise QuestionError(f"{name} is missing: {advice or f'it must be in {interval.text}'}.")
+        raise QuestionError(
+            f"{{argument}} is missing: {advice or 'it must be in {interval}'}.", argument=name, interval=interval.text
+        )
     return _validate.real(name, value, interval)
 
 
 def needed_delta(value: float | None, dataset_size: object = None) -> float:
-    """A δ, if it is there and inside; who gave none is told which to choose."""
+    """A δ, if it is there and inside; the refusal of a missing one says which to choose."""
     return needed("delta", value, _validate.FAILURE_MASS, advice=delta_advice(known_size(dataset_size)))
 
 
-def chosen(method: str | None, allowed: Sequence[str]) -> tuple[str, ...]:
+def chosen(method: str | None, allowed: Iterable[str]) -> tuple[str, ...]:
     """The one method that was named, or all."""
-    return tuple(allowed) if method is None else (_validate.choice("method", method, allowed),)
+    return tuple(allowed) if method is None else (_validate.choice("method", method, tuple(allowed)),)
 
 
-def rows_by(methods: Sequence[str], ask: Callable[[str], Values], quantity: Quantity) -> tuple[Answer, ...]:
-    """A row for each method; raises the tightest method's error if none has an answer."""
+def rows_by(
+    methods: Sequence[str], ask: Callable[[str], Values], quantity: Quantity, *, of: Run | None = None
+) -> tuple[Answer, ...]:
+    """A row for each method; raises the tightest method's error if none has an answer.
+
+    Of a run that bounds real Rényi orders only, the exact method is not asked.
+    """
     found: dict[str, Values] = {}
     errors: dict[str, UnsupportedError | NumericalError | InfeasibleError] = {}
     for method in methods:
         try:
+            if method == "exact" and of is not None and not of.has_moment_function:
+                raise UnsupportedError(NO_EXACT)
             found[method] = ask(method)
-        except (UnsupportedError, NumericalError, InfeasibleError) as error:
+        except InfeasibleError as error:
             errors[method] = error
-    if not found:  # that it cannot be done says more than that one method could not tell
+        except (UnsupportedError, NumericalError) as error:
+            reason = str(error).removesuffix(" Use method='optimal'.")  # which is Python's way to say it
+            advice = "Use {method} optimal." if method == "exact" else ""
+            errors[method] = type(error)("{reason}", reason=reason, advice=advice)
+    if not found:  # "it cannot be done" says more than "this method has no answer"
         infeasible = [error for error in errors.values() if isinstance(error, InfeasibleError)]
         raise infeasible[-1] if infeasible else errors[methods[-1]]
     for method, values in found.items():
@@ -71,7 +85,7 @@ def rows_by(methods: Sequence[str], ask: Callable[[str], Values], quantity: Quan
     return tuple(
         Answer(method=method, values=found[method])
         if method in found
-        else Answer(method=method, error=str(errors[method]))
+        else Answer(method=method, error=str(errors[method].fields.get("reason", errors[method])))
         for method in methods
     )
 
@@ -84,7 +98,7 @@ def _change(ours: float | int | None, theirs: float | int | None) -> float | int
 
 
 def by_bound(best: Answer) -> str:
-    """Which bound was gone by, where it was not the truth."""
+    """Which bound the answer is, where it is not exact."""
     if best.method != "exact":
         return f" by the {best.method} bound"
     value, lower = best.values.get("epsilon"), best.values.get("lower")
@@ -93,8 +107,8 @@ def by_bound(best: Answer) -> str:
     return f" (a proven bound; the truth is at least {rounded(lower, up=False)})"
 
 
-def beside_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, clause: str) -> str:
-    """What Balle's bound, by which Rényi accountants convert, says instead; a full stop if that reads the same."""
+def compared_with_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, clause: str) -> str:
+    """The end of a sentence: what Balle's bound, by which Rényi accountants convert, says instead, if it differs."""
     theirs = next((row.values.get(quantity.name) for row in rows if row.method == "balle" and row is not best), None)
     if theirs is None or quantity.text(theirs) == quantity.text(best.values[quantity.name] or 0):
         return "."
@@ -102,7 +116,7 @@ def beside_balle(rows: Sequence[Answer], best: Answer, quantity: Quantity, claus
 
 
 def counted(number: int, noun: str) -> str:
-    """So many of it."""
+    """A number and what it counts: 1 round, 2 rounds."""
     plural = "es" if noun.endswith("ch") else "s"
     return f"{plain(number)} {noun}{'' if number == 1 else plural}"
 
@@ -144,12 +158,12 @@ def assumptions(run: Run) -> str:
 
 
 def _remarks(quantity: Quantity, inputs: dict[str, object], rows: Sequence[Answer]) -> tuple[str, ...]:
-    """What to know of a δ, given or answered, beside the number of records."""
+    """A remark on a δ, given or answered, that is too large for the number of records."""
     delta = tightest(rows).values["delta"] if quantity is DELTA else inputs.get("delta")
     remark = delta_remark(float(cast(float, delta)), known_size(inputs.get("dataset_size")))
     return () if remark is None else (remark,)
 
 
 def known_size(dataset_size: object) -> int | None:
-    """The number of records, if it is one that there can be."""
-    return int(dataset_size) if isinstance(dataset_size, (int, float)) and 1 <= dataset_size < LARGEST_SIZE else None
+    """The number of records, if it is given and a data set can have that many."""
+    return int(dataset_size) if isinstance(dataset_size, (int, float)) and 1 <= dataset_size < MOST_RECORDS else None

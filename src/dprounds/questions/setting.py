@@ -12,48 +12,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
-from dprounds import _validate
-from dprounds.errors import ParameterError
-from dprounds.mechanisms import (
-    ZCDP,
-    ApproximateDP,
-    DiscreteGaussian,
-    Gaussian,
-    Laplace,
-    Mechanism,
-    PoissonSampled,
-    PureDP,
-    RandomizedResponse,
-    RdpCurve,
-    Run,
-)
+from dprounds import _validate, mechanisms
+from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms import Mechanism, PoissonSampled, Run
+from dprounds.questions import vocabulary
+from dprounds.questions.vocabulary import PARAMETERS, SAMPLED_MECHANISMS, WORDS, listed
 
-__all__ = ["MECHANISMS", "NOISY_MECHANISMS", "QuestionError", "Setting"]
+__all__ = ["MECHANISMS", "QuestionError", "Setting"]
 
 
 class QuestionError(ParameterError):
-    """A question lacks something, or contradicts itself; its arguments may each be in range."""
+    """A question lacks something, or contradicts itself, though each of its arguments may be in range."""
 
 
 # What each word makes, and of which arguments.
 MECHANISMS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
-    "gaussian": (Gaussian, ("noise_multiplier",)),
-    "laplace": (Laplace, ("noise_multiplier",)),
-    "discrete-gaussian": (DiscreteGaussian, ("noise_multiplier",)),
-    "randomized-response": (RandomizedResponse, ("step_epsilon",)),
-    "pure-dp": (PureDP, ("step_epsilon",)),
-    "approximate-dp": (ApproximateDP, ("step_epsilon", "step_delta")),
-    "zcdp": (ZCDP, ("rho",)),
-    "rdp-curve": (RdpCurve, ("orders", "rdps")),
+    word.name: (getattr(mechanisms, word.makes), word.parameters) for word in vocabulary.MECHANISMS.values()
 }
-NOISY_MECHANISMS = tuple(word for word, (_, needs) in MECHANISMS.items() if needs == ("noise_multiplier",))
-PARAMETERS = tuple(dict.fromkeys(name for _, needs in MECHANISMS.values() for name in needs))
 
-# What the rounding of a rate and of the epochs can do to their quotient.
-QUOTIENT_ERROR = Fraction(4, 2**53)
-# Above this no sum is one of decimals that anybody wrote.
-LARGEST_SUM = 10**15
-POSITIVE = _validate.Interval.parse("(0, inf)")
+# Relative error that the rounding of a rate and of the epochs can leave in their quotient.
+RELATIVE_QUOTIENT_ERROR = Fraction(4, 2**53)
+# A larger sum is not taken for one of decimals that a person wrote.
+LARGEST_DECIMAL_SUM = 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +45,9 @@ class Setting:
     mechanism
         A word of `MECHANISMS`.
     noise_multiplier
-        Noise of a gaussian, laplace or discrete-gaussian over its sensitivity, in (0, inf).
+        Noise of a gaussian, laplace, discrete-gaussian or discrete-laplace over its sensitivity, in (0, inf).
     step_epsilon, step_delta
-        The guarantee of one round of randomized-response, pure-dp or approximate-dp.
+        The guarantee of one round of randomized-response, pure-dp, exponential or approximate-dp.
     rho
         That of zcdp.
     orders, rdps
@@ -106,18 +86,19 @@ class Setting:
         """Raise if any of these was given."""
         for name in names:
             if getattr(self, name) is not None:
-                raise QuestionError(f"{name} has no place here: {because}.")
+                raise QuestionError(f"{{argument}} has no place here: {because}.", argument=name)
 
     def bare_mechanism(self) -> Mechanism:
         """What one round releases of the records that it sees."""
         word = _validate.choice("mechanism", self.mechanism, tuple(MECHANISMS))
         make, needs = MECHANISMS[word]
-        self.refuse(
-            *(name for name in PARAMETERS if name not in needs), because=f"a {word} is made of {' and '.join(needs)}"
-        )
+        made_of = f"a {word} is made of {listed([f'{{{name}}}' for name in needs])}"
+        self.refuse(*(name for name in PARAMETERS if name not in needs), because=made_of)
         for name in needs:
             if getattr(self, name) is None:
-                raise QuestionError(f"{name} is missing: a {word} is made of {' and '.join(needs)}.")
+                raise QuestionError(f"{{argument}} is missing: {made_of}.", argument=name)
+            if WORDS[name].kind == "number":  # named as it is here: the class may call it by another name
+                _validate.real(name, getattr(self, name), WORDS[name].interval)
         return make(*(getattr(self, name) for name in needs))
 
     def rate(self) -> float | None:
@@ -129,39 +110,59 @@ class Setting:
         """The sampling rate as it was written, free of rounding."""
         dataset = None if self.dataset_size is None else _validate.count("dataset_size", self.dataset_size, least=1)
         if self.sampling_rate is not None:
-            self.refuse("batch_size", because="the sampling_rate is given already")
+            self.refuse("batch_size", because="the {sampling_rate} is given already")
             return _as_written(_validate.real("sampling_rate", self.sampling_rate, _validate.SAMPLING_RATE))
         if self.batch_size is None:
-            if dataset is not None:  # a full batch, which nobody meant who names the size of the data
+            if dataset is not None:  # without a batch size this would be a full batch, which is not what was meant
                 raise QuestionError(
-                    "batch_size is missing: the sampling rate is batch_size / dataset_size. "
-                    "Leave out dataset_size if every round sees every record."
+                    "{argument} is missing: the sampling rate is {batch_size} / {dataset_size}.",
+                    argument="batch_size",
+                    advice="Leave out {dataset_size} if every round sees every record.",
                 )
             return None
         batch = _validate.count("batch_size", self.batch_size, least=1)
         if dataset is None:
-            raise QuestionError("dataset_size is missing: the sampling rate is batch_size / dataset_size.")
+            raise QuestionError(
+                "{argument} is missing: the sampling rate is {batch_size} / {dataset_size}.", argument="dataset_size"
+            )
         if batch > dataset:
-            raise QuestionError(f"batch_size must be at most the dataset_size {dataset}, got {batch}.")
+            raise QuestionError(
+                "{argument} must be at most the {dataset_size} {most}, got {value}.",
+                argument="batch_size",
+                most=dataset,
+                value=batch,
+            )
         return Fraction(batch, dataset)
 
     def step(self) -> Mechanism:
         """One round."""
         rate = self.rate()
         mechanism = self.bare_mechanism()
-        return mechanism if rate is None else PoissonSampled(mechanism, rate)
+        if rate is None:
+            return mechanism
+        if self.mechanism not in SAMPLED_MECHANISMS:
+            raise UnsupportedError(
+                f"It is not known here what a Poisson-sampled {self.mechanism} costs: "
+                f"sample a {listed(SAMPLED_MECHANISMS, 'or')}."
+            )
+        return PoissonSampled(mechanism, rate)
 
     def total_rounds(self) -> int:
         """How many rounds are meant."""
         if self.rounds is not None:
-            self.refuse("epochs", because="the rounds are given already")
+            self.refuse("epochs", because="the {rounds} are given already")
             return _validate.count("rounds", self.rounds)
         if self.epochs is None:
-            raise QuestionError("rounds are missing: give rounds, or epochs with a sampling rate.")
-        epochs = _as_written(_validate.real("epochs", self.epochs, POSITIVE))
+            raise QuestionError(
+                "{argument} are missing: give {rounds}, or {epochs} with a sampling rate.", argument="rounds"
+            )
+        epochs = _as_written(_validate.real("epochs", self.epochs, WORDS["epochs"].interval))
         batches = self.batches_per_epoch()
         if batches is None:
-            raise QuestionError("epochs need a sampling rate: give batch_size and dataset_size, or sampling_rate.")
+            raise QuestionError(
+                "{argument} need a sampling rate: give {batch_size} and {dataset_size}, or {sampling_rate}.",
+                argument="epochs",
+            )
         return _whole_up(epochs * batches)
 
     def batches_per_epoch(self) -> int | None:
@@ -197,7 +198,7 @@ class Setting:
         else:
             return None
         total = self.total_rounds() * loss
-        return float(total) if total < LARGEST_SUM else None
+        return float(total) if total < LARGEST_DECIMAL_SUM else None
 
     def run(self) -> Run:
         """All rounds."""
@@ -223,6 +224,6 @@ def _as_written(value: float) -> Fraction:
 
 
 def _whole_up(quotient: Fraction) -> int:
-    """The least whole number from a quotient on; one that only the rounding of a rate such as 1/15 exceeds is meant."""
+    """The quotient rounded up; an excess over an integer that is no more than the rounding of a rate does not count."""
     nearest = round(quotient)
-    return nearest if abs(quotient - nearest) <= QUOTIENT_ERROR * quotient else math.ceil(quotient)
+    return nearest if abs(quotient - nearest) <= RELATIVE_QUOTIENT_ERROR * quotient else math.ceil(quotient)

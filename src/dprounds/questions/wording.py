@@ -15,7 +15,6 @@ __all__ = [
     "ASSUMPTIONS",
     "DELTA",
     "EPSILON",
-    "METHODS_IN_WORDS",
     "NOISE",
     "RATE",
     "RDP",
@@ -32,8 +31,8 @@ __all__ = [
     "suggested_delta",
 ]
 
-# From here on a number that is not a count is written as a power of ten.
-LARGE = 9
+# A number with more digits before its point, unless it is an integer, is written as a power of ten.
+PLAIN_DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,6 @@ DELTA = Quantity("delta", "δ", more_is_better=False)
 NOISE = Quantity("noise_multiplier", "noise multiplier", more_is_better=False)
 RATE = Quantity("sampling_rate", "sampling rate", more_is_better=True)
 RDP = Quantity("rdp", "rdp", more_is_better=True)
-
-# What each method is, in one line.
-METHODS_IN_WORDS = {
-    "moments": "the moments accountant of 2016: one Rényi order, by the simplest conversion; the loosest",
-    "balle": "one Rényi order, by the conversion of Balle et al. (2020), which Opacus and other Rényi accountants use",
-    "closed-form": "one Rényi order, by the formula of Asoodeh et al. (2020), close to optimal",
-    "optimal": "the best that one Rényi order can prove (Asoodeh et al., 2020)",
-    "exact": "the privacy loss itself, added up over all rounds, with a proven error; the tightest",
-}
 
 # The relations between data sets that a guarantee may hold for, and the ways to choose the records of a round.
 RELATIONS_IN_WORDS = {
@@ -135,7 +125,7 @@ def suggested_delta(dataset_size: int) -> float:
 
 
 def delta_advice(dataset_size: int | None = None) -> str:
-    """Which δ to choose, for someone who gave none.
+    """Which δ to choose, where none was given.
 
     Examples
     --------
@@ -151,7 +141,7 @@ def delta_advice(dataset_size: int | None = None) -> str:
 
 
 def delta_remark(delta: float, dataset_size: int | None) -> str | None:
-    """What is to be said of a δ that is not below one over the number of records; None if it is, or nobody knows.
+    """A remark on a δ that is not below one over the number of records; None if it is, or if that number is unknown.
 
     Examples
     --------
@@ -170,9 +160,9 @@ def delta_remark(delta: float, dataset_size: int | None) -> str | None:
 
 
 def rounded(value: float, *, up: bool, digits: int = 5, as_power: bool = False) -> str:
-    """`value` to so many digits, never below it, or if not `up` never above it; what is whole in full.
+    """`value` to this many `digits`, never below it, or if not `up` never above it; integers in full.
 
-    Numbers of ordinary size are written out, unless they stand beside others that are not (`as_power`).
+    Numbers of ordinary size are written out, unless `as_power`: in a column with others that are not.
 
     A double stands for the shortest decimal that reads back as it, so 0.022 is printed as such.
 
@@ -191,7 +181,7 @@ def rounded(value: float, *, up: bool, digits: int = 5, as_power: bool = False) 
     side = ROUND_CEILING if up else ROUND_FLOOR
     last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     near = exact.quantize(last, rounding=side)
-    if -4 <= near.adjusted() < LARGE and not as_power:
+    if -4 <= near.adjusted() < PLAIN_DIGITS and not as_power:
         if last > 1:  # zeros in place of known digits would look exact
             near = exact.quantize(Decimal(1), rounding=side)
         text = f"{near:,f}"

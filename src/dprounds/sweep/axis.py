@@ -11,22 +11,20 @@ from typing import Any
 
 from dprounds import _validate
 from dprounds.errors import ParameterError
-from dprounds.questions import MECHANISMS
+from dprounds.questions.vocabulary import MECHANISMS, WORDS
 
-__all__ = ["COUNTS", "CURVES", "MOST_ROWS", "Axis", "Cell", "Listed", "Range", "axis_from"]
+__all__ = ["MOST_ROWS", "Axis", "Cell", "Listed", "Range", "axis_from"]
 
 Cell = float | int | str | tuple[float, ...] | None
 
-# At a millisecond a row, the fastest there is, these are three hours: a grid beyond is a slip more often than a wish.
+# These take three hours at one millisecond a row, which is the fastest; a larger grid is more likely a mistake.
 MOST_ROWS = 10_000_000
-COUNTS = ("rounds", "batch_size", "dataset_size")
-CURVES = ("orders", "rdps")
-# What a column of integers holds, in Parquet and elsewhere.
-LARGEST = 2**63 - 1
-# A range of more points than this is not held in memory, half a megabyte, but computed point by point.
-MOST_HELD = 10_000
+# The largest integer that a column holds, in Parquet and elsewhere.
+LARGEST_INTEGER = 2**63 - 1
+# A range of more points than this, half a megabyte, is computed point by point instead of held in memory.
+MOST_POINTS_HELD = 10_000
 # Enough digits for the nearest double of every point, so that each machine enumerates the same grid.
-DIGITS = decimal.Context(prec=40)
+FORTY_DIGITS = decimal.Context(prec=40)
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Range:
         return self.points
 
     def __getitem__(self, index: int) -> Cell:
-        return self._point(index) if self.points > MOST_HELD else self._points[index]
+        return self._point(index) if self.points > MOST_POINTS_HELD else self._points[index]
 
     @cached_property
     def _points(self) -> tuple[Cell, ...]:
@@ -75,9 +73,9 @@ class Range:
             exact = self.start + (self.stop - self.start) * Fraction(index, max(self.points - 1, 1))
             return round(exact) if self.whole else float(exact)
         ends = _decimal(self.start), _decimal(self.stop)
-        low, high = (end.ln(DIGITS) for end in ends)
-        share = DIGITS.divide(decimal.Decimal(index), decimal.Decimal(self.points - 1))
-        value = DIGITS.add(low, DIGITS.multiply(DIGITS.subtract(high, low), share)).exp(DIGITS)
+        low, high = (end.ln(FORTY_DIGITS) for end in ends)
+        share = FORTY_DIGITS.divide(decimal.Decimal(index), decimal.Decimal(self.points - 1))
+        value = FORTY_DIGITS.add(low, FORTY_DIGITS.multiply(FORTY_DIGITS.subtract(high, low), share)).exp(FORTY_DIGITS)
         value = min(max(value, min(ends)), max(ends))  # the last digit may stray past ends that nearly meet
         return round(value) if self.whole else float(value)
 
@@ -92,10 +90,10 @@ Axis = Listed | Range
 def axis_from(word: str, given: Any) -> Axis:  # noqa: ANN401  (TOML is a tree of anything)
     """The values that a grid gives to `word`."""
     if isinstance(given, dict):
-        if word == "mechanism" or word in CURVES:
+        if WORDS[word].kind in ("choice", "list"):
             raise ParameterError(f"{word} must be a value or a list of values, not a range.")
         return _range(word, given)
-    if word in CURVES:
+    if WORDS[word].kind == "list":
         several = isinstance(given, list) and any(isinstance(item, list) for item in given)
         return Listed(tuple(_curve(word, item) for item in (given if several else [given])))
     values = given if isinstance(given, list) else [given]
@@ -109,14 +107,18 @@ def _scalar(word: str, value: object) -> Cell:
         return _validate.choice(word, value, tuple(MECHANISMS))
     number = _number(word, value)
     # a whole float such as 1e6 is a count, as it is to the library; one that no table holds stays what it is
-    return int(number) if word in COUNTS and abs(number) <= LARGEST and number == int(number) else number
+    return (
+        int(number)
+        if WORDS[word].kind == "count" and abs(number) <= LARGEST_INTEGER and number == int(number)
+        else number
+    )
 
 
 def _number(word: str, value: object) -> float | int:
     """A number of any size and sign, NaN too: the library judges it, and says so in the row."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ParameterError(f"{word} must be a number, a list of numbers or a range, got {_validate.show(value)}.")
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         raise ParameterError(f"{word} must be at most 2**63 if it is an integer, got {_validate.show(value)}.")
     return value
 
@@ -138,12 +140,10 @@ def _range(word: str, given: dict[str, object]) -> Range:
     if ("points" in given) == ("step" in given):
         raise ParameterError(f"{word} must have either points or a step between its ends.")
     start, stop = _end(f"{word}.from", given["from"]), _end(f"{word}.to", given["to"])
-    whole = word in COUNTS
+    whole = WORDS[word].kind == "count"
     if "step" in given:
         return _by_steps(word, start, stop, _end(f"{word}.step", given["step"]), whole, "scale" in given)
-    points = given["points"]
-    if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= MOST_ROWS:
-        raise ParameterError(f"{word}.points must be an integer in [2, {MOST_ROWS}], got {_validate.show(points)}.")
+    points = _validate.count(f"{word}.points", given["points"], least=2, most=MOST_ROWS)  # type: ignore[arg-type]  # judged
     scale = _validate.choice(f"{word}.scale", given.get("scale", "linear"), ("linear", "log"))
     if scale == "log" and not (start > 0 and stop > 0):
         raise ParameterError(f"{word} must have ends above 0 on a log scale, got {given['from']} to {given['to']}.")
@@ -172,4 +172,4 @@ def _end(name: str, value: object) -> Fraction:
 
 
 def _decimal(value: Fraction) -> decimal.Decimal:
-    return DIGITS.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))
+    return FORTY_DIGITS.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator))

@@ -21,20 +21,20 @@ from dprounds.sweep.rows import Chunk, Task, answer_chunk
 
 __all__ = ["answer_on_cluster", "check_scheduler"]
 
-# Seconds within which a scheduler in the same building answers, many times over.
+# Seconds to wait for a scheduler; one in the same building answers far sooner.
 CONNECT_SECONDS = 10.0
 # Seconds without a single worker after which a cluster is taken to be gone, not restarting.
 IDLE_SECONDS = 60.0
 # Seconds between looks at whether there are workers at all.
 LOOK_SECONDS = 5.0
 # Chunks that wait for each thread of the cluster, as locally.
-AHEAD = 3
+CHUNKS_AHEAD = 3
 # Times that a chunk is tried again after an error where it ran; Dask itself moves the chunks of a dead worker.
 RETRIES = 3
 
 # What Dask raises for work whose scheduler is gone.
 CANCELLED = (asyncio.CancelledError, CancelledError)
-KEPT = "The rows that are done are kept: run the same command to go on."
+ROWS_ARE_KEPT = "The rows that are done are kept: run the same command to go on."
 Answers = tuple[str, list[list[Any]]]
 
 
@@ -54,7 +54,7 @@ def _answers(
     client = distributed.Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False, name="dprounds-sweep")
     pending: dict[Any, int] = {}
     try:
-        width = AHEAD * _threads(client)
+        width = CHUNKS_AHEAD * _threads(client)
         seen = time.monotonic()
         while True:
             for index, task in islice(chunks, max(width - len(pending), 0)):
@@ -67,7 +67,7 @@ def _answers(
             except TimeoutError:
                 done = set()
             except CANCELLED:
-                raise SweepError(f"The scheduler at {scheduler} went away. {KEPT}") from None
+                raise SweepError(f"The scheduler at {scheduler} went away. {ROWS_ARE_KEPT}") from None
             for future in done:
                 answers = _result(future, scheduler)
                 if answers is not None:
@@ -75,15 +75,15 @@ def _answers(
             if done:
                 seen = time.monotonic()
             elif threads := _threads(client, least=0):
-                seen, width = time.monotonic(), AHEAD * threads
+                seen, width = time.monotonic(), CHUNKS_AHEAD * threads
             elif time.monotonic() - seen > IDLE_SECONDS:
                 raise SweepError(
-                    f"The cluster at {scheduler} has no workers left. {KEPT} "
+                    f"The cluster at {scheduler} has no workers left. {ROWS_ARE_KEPT} "
                     "(Workers that end at once may lack dprounds.)"
                 )
     finally:
         pending.clear()
-        with suppress(TimeoutError):  # a scheduler that is gone does not say goodbye
+        with suppress(TimeoutError):  # a scheduler that is gone does not answer
             client.close(timeout=CONNECT_SECONDS)
 
 
@@ -105,7 +105,10 @@ def check_scheduler(address: str) -> None:
         ) from None
     except ValueError as error:
         raise ParameterError(
-            f"scheduler must be an address such as tcp://127.0.0.1:8786, got {_validate.show(address)} ({error})."
+            "{argument} must be an address such as tcp://127.0.0.1:8786, got {value} ({trouble}).",
+            argument="scheduler",
+            value=_validate.show(address),
+            trouble=error,
         ) from None
     except (MemoryError, TypeError, AttributeError, EOFError):  # what another protocol's bytes look like to Dask
         found = {}
@@ -136,10 +139,10 @@ def _result(future: Any, scheduler: str) -> list[list[Any]] | None:  # noqa: ANN
         ) from None
     except _distributed().KilledWorker:
         raise SweepError(
-            f"The same rows ended several workers at {scheduler}, of too little memory perhaps. {KEPT}"
+            f"The same rows ended several workers at {scheduler}, of too little memory perhaps. {ROWS_ARE_KEPT}"
         ) from None
     except (*CANCELLED, OSError):
-        raise SweepError(f"The scheduler at {scheduler} went away. {KEPT}") from None
+        raise SweepError(f"The scheduler at {scheduler} went away. {ROWS_ARE_KEPT}") from None
     if theirs != _version():
         raise SweepError(f"A worker at {scheduler} has dprounds {theirs}, not {_version()}: install the same there.")
     found: list[list[Any]] = answers
@@ -154,7 +157,7 @@ def _threads(client: Any, least: int = 1) -> int:  # noqa: ANN401  (Dask's clien
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Dask from logging what is raised anyhow, as a sentence."""
+    """Keep Dask from logging errors that are raised as a sentence."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     before = [logger.level for logger in loggers]
     try:

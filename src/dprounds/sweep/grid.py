@@ -7,7 +7,7 @@ import json
 import math
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -15,47 +15,25 @@ from typing import Any
 
 from dprounds import _validate
 from dprounds.errors import ParameterError
-from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.questions import QuestionError, Setting
-from dprounds.questions.files import double, text_of
-from dprounds.questions.setting import NOISY_MECHANISMS
+from dprounds.questions.files import text_of
+from dprounds.questions.numbers import double
+from dprounds.questions.vocabulary import (
+    FIELDS,
+    FROM_OTHERS,
+    METHODS,
+    NOISY_MECHANISMS,
+    QUESTIONS,
+    RUN_QUESTIONS,
+    SETTING,
+)
 from dprounds.sweep.axis import MOST_ROWS, Axis, Cell, Listed, axis_from
 
-__all__ = ["QUESTIONS", "Grid", "Row", "grid_from_file", "grid_from_toml"]
-
-WORDS = (*(field.name for field in fields(Setting)), "epsilon", "delta")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a question needs of every row, and what it has no place for because it is asked for."""
-
-    needs: tuple[str, ...]
-    refuses: tuple[str, ...]
-
-
-QUESTIONS = {
-    "rounds": Question(("epsilon", "delta"), ("rounds", "epochs")),
-    "epsilon": Question(("delta",), ("epsilon",)),
-    "delta": Question(("epsilon",), ("delta",)),
-    "noise": Question(("epsilon", "delta"), ("noise_multiplier",)),
-    "rate": Question(("epsilon", "delta"), ("sampling_rate", "batch_size")),
-}
+__all__ = ["Grid", "Row", "grid_from_file", "grid_from_toml"]
 
 # A value of each word that is in range whatever the others are: only a missing word, or one too many, can then fail.
-TYPICAL: dict[str, Any] = {
-    "noise_multiplier": 1.0,
-    "step_epsilon": 1.0,
-    "step_delta": 0.1,
-    "rho": 1.0,
-    "orders": (2.0,),
-    "rdps": (1.0,),
-    "sampling_rate": 0.5,
-    "batch_size": 1,
-    "dataset_size": 2,
-    "rounds": 1,
-    "epochs": 1.0,
-}
+EXAMPLES: dict[str, Any] = {"orders": (2.0,), "rdps": (1.0,)} | {name: field.start for name, field in FIELDS.items()}
+GRID_WORDS = (*SETTING, "epsilon", "delta")
 
 
 @dataclass(frozen=True)
@@ -96,28 +74,21 @@ class Grid:
     @cached_property
     def derived(self) -> tuple[str, ...]:
         """Inputs that follow from the given ones."""
-        names = []
-        if "batch_size" in self.axes and "sampling_rate" not in self.axes and self.question != "rate":
-            names.append("sampling_rate")
-        if "epochs" in self.axes and "rounds" not in self.axes and self.question not in ("rate", "rounds"):
-            names.append("rounds")
-        return tuple(names)
+        found = QUESTIONS[self.question].columns
+        follows = {"sampling_rate": "batch_size", "rounds": "epochs"}
+        return tuple(name for name, given in follows.items() if given in self.axes and name not in {*self.axes, *found})
 
     @cached_property
     def answered(self) -> tuple[str, ...]:
         """The columns of an answer; a budget's epsilon is an input, so the one that is reached has its own name."""
-        if self.question == "rounds":
-            sampled = "sampling_rate" in self.axes or "batch_size" in self.axes
-            return ("rounds", *(("epochs",) if sampled else ()), "reached_epsilon")
-        if self.question == "rate":
-            batches = ("batch_size",) if "dataset_size" in self.axes else ()
-            rounds = ("rounds",) if "epochs" in self.axes else ()
-            return ("sampling_rate", *batches, *rounds, "reached_epsilon")
-        return {
-            "epsilon": ("epsilon", "order", "lower"),
-            "delta": ("delta",),
-            "noise": ("noise_multiplier", "reached_epsilon"),
-        }[self.question]
+        asked = QUESTIONS[self.question]
+        return tuple(
+            f"reached_{name}" if name in asked.needs else name
+            for name in asked.columns
+            if name == asked.columns[0]
+            or name not in FROM_OTHERS
+            or any(word in self.axes for word in FROM_OTHERS[name])
+        )
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -168,16 +139,16 @@ def grid_from_toml(text: str) -> Grid:
     if unknown:
         raise ParameterError(f"{unknown[0][:60]} is not known. A sweep has a question, methods and a [grid].")
     if "question" not in content:
-        raise ParameterError(f"question is missing: it is one of {', '.join(QUESTIONS)}.")
-    question = _validate.choice("question", content["question"], tuple(QUESTIONS))
+        raise ParameterError(f"question is missing: it is one of {', '.join(RUN_QUESTIONS)}.")
+    question = _validate.choice("question", content["question"], RUN_QUESTIONS)
     given = content.get("grid")
     if not isinstance(given, dict) or not given:
         raise ParameterError("The values of each word are missing: they belong under a [grid] line.")
     for word in given:
-        if word not in WORDS:
-            raise ParameterError(f"{word[:60]} is not known. The words of a grid are {', '.join(WORDS)}.")
+        if word not in GRID_WORDS:
+            raise ParameterError(f"{word[:60]} is not known. The words of a grid are {', '.join(GRID_WORDS)}.")
     axes = {word: axis_from(word, values) for word, values in given.items()}
-    grid = Grid(question, _methods(content.get("methods", list(RUN_METHODS))), axes)
+    grid = Grid(question, _methods(content.get("methods", list(METHODS))), axes)
     if len(grid) > MOST_ROWS:
         raise ParameterError(f"The grid has {len(grid):,} rows, more than {MOST_ROWS:,}: split it, or ask for fewer.")
     _check_words(grid)
@@ -187,7 +158,7 @@ def grid_from_toml(text: str) -> Grid:
 def _methods(given: object) -> tuple[str, ...]:
     if not isinstance(given, list) or not given:
         raise ParameterError(f"methods must be a list of methods, got {_validate.show(given)}.")
-    methods = tuple(_validate.choice("methods", method, RUN_METHODS) for method in given)
+    methods = tuple(_validate.choice("methods", method, tuple(METHODS)) for method in given)
     if len(set(methods)) < len(methods):
         raise ParameterError("methods must be different from each other.")
     return methods
@@ -199,7 +170,7 @@ def _check_words(grid: Grid) -> None:
     for word in question.needs:
         if word not in grid.axes:
             raise ParameterError(f"{word} is missing: the question {grid.question} needs it.")
-    for word in question.refuses:
+    for word in question.answers:
         if word in grid.axes:
             raise ParameterError(f"{word} has no place here: the question is {grid.question}.")
     mechanisms = grid.axes.get("mechanism", Listed(("gaussian",)))
@@ -215,12 +186,15 @@ def _check_words(grid: Grid) -> None:
 
 
 def _check_mechanism(grid: Grid, mechanism: str) -> None:
-    given = {word: TYPICAL[word] for word in grid.axes if word in TYPICAL}
-    asked: dict[str, Any] = {"noise": {"noise_multiplier": 1.0}, "rate": {"sampling_rate": 0.5}}.get(grid.question, {})
-    if asked and mechanism not in NOISY_MECHANISMS:
-        raise QuestionError(f"mechanism must be one of {', '.join(NOISY_MECHANISMS)} here, got {mechanism}.")
-    setting = Setting(mechanism=mechanism, **given, **asked)
-    if grid.question == "rounds":
+    """Raise if a word is missing, or one too many."""
+    asked = QUESTIONS[grid.question]
+    given: dict[str, Any] = {word: EXAMPLES[word] for word in grid.axes if word in SETTING and word != "mechanism"}
+    if asked.noisy_only:
+        given[asked.answers[0]] = EXAMPLES[asked.answers[0]]
+        if mechanism not in NOISY_MECHANISMS:
+            raise QuestionError(f"mechanism must be one of {', '.join(NOISY_MECHANISMS)} here, got {mechanism}.")
+    setting = Setting(mechanism=mechanism, **given)
+    if "rounds" in asked.answers:
         setting.step()
     else:
         setting.run()

@@ -1,4 +1,4 @@
-"""The rows that are done, kept beside the output until all are: what a kill cannot take."""
+"""The rows that are done, kept in a file next to the output until all are, so that a kill does not lose them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dprounds.errors import PrivacyError
 
 try:
     import fcntl
-except ImportError:  # Windows: two sweeps into one file are then not told apart
+except ImportError:  # Windows: two sweeps into one file are not noticed
     fcntl = None  # type: ignore[assignment]  # a module, or none
 
 __all__ = ["Journal", "SweepError"]
@@ -61,7 +61,7 @@ class Journal:
         self.file.close()
 
     def start(self) -> None:
-        """Begin anew."""
+        """Start over."""
         self.places = array("q", [-1]) * len(self.places)
         self.rows = self.errors = 0
         self.file.seek(0)

@@ -20,7 +20,7 @@ from dprounds.sweep.rows import Chunk, answer_chunk
 __all__ = ["answer_locally"]
 
 # Chunks that wait for each worker, so that none is idle while the journal is written.
-AHEAD = 3
+CHUNKS_AHEAD = 3
 
 
 def answer_locally(chunks: Iterator[Chunk], *, workers: int) -> Generator[tuple[int, list[list[Any]]]]:
@@ -37,7 +37,7 @@ def answer_locally(chunks: Iterator[Chunk], *, workers: int) -> Generator[tuple[
     pending: dict[Future[list[list[Any]]], int] = {}
     try:
         with _without_interrupts():  # the workers inherit it: Ctrl-C is for this process
-            for index, task in islice(chunks, AHEAD * workers):
+            for index, task in islice(chunks, CHUNKS_AHEAD * workers):
                 pending[pool.submit(answer_chunk, task)] = index
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
@@ -73,7 +73,7 @@ def _wait_for_end(life: Connection) -> None:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Hold back SIGINT, here until the end and for good in what is started meanwhile."""
+    """Hold back SIGINT, here until the end, and for good in processes that are started in between."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

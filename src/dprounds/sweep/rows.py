@@ -15,14 +15,6 @@ __all__ = ["Chunk", "answer_chunk", "chunk_of"]
 Task = tuple[str, tuple[str, ...], tuple[str, ...], tuple[Row, ...]]
 Chunk = tuple[int, Task]
 
-ASK = {
-    "rounds": questions.rounds,
-    "epsilon": questions.epsilon,
-    "delta": questions.delta,
-    "noise": questions.noise,
-    "rate": questions.rate,
-}
-
 
 def chunk_of(grid: Grid, index: int, size: int) -> Chunk:
     """The rows that are asked together, small enough to be sent to any machine."""
@@ -40,11 +32,11 @@ def _answer(question: str, derived: Sequence[str], answered: Sequence[str], row:
     budget = {word: value for word, value in row.words.items() if word in ("epsilon", "delta")}
     try:
         setting = questions.Setting(**{word: value for word, value in row.words.items() if word not in budget})  # type: ignore[arg-type]  # the library judges the values
-        found = ASK[question](setting, **budget, method=row.method)  # type: ignore[operator]  # as above
+        found = getattr(questions, question)(setting, **budget, method=row.method)
     except PrivacyError as error:
         return [None] * (len(derived) + len(answered)) + [_sentence(str(error))]
     except (ArithmeticError, ValueError, MemoryError, RecursionError) as error:
-        # None is known; should there be one after all, it is this row's trouble and not that of a million others.
+        # No such error is known. Should there be one, it spoils this row and not a million others.
         return [None] * (len(derived) + len(answered)) + [_sentence(f"{type(error).__name__}: {error}")]
     values = found.best.values
     inputs = [_number(found.inputs.get(name)) for name in derived]

@@ -19,8 +19,8 @@ from dprounds.sweep.table import check_output, errors_in_table_of, write_table
 
 __all__ = ["Summary", "run_sweep"]
 
-# Rows that are asked together. A kill costs at most those under way, so few; sending them to a worker costs a fraction
-# of a millisecond, so more than one where there are plenty.
+# Rows that are asked together. Few, because a kill loses those under way; more than one, because sending them to a
+# worker costs a fraction of a millisecond.
 MOST_ROWS_TOGETHER = 8
 LEAST_CHUNKS = 64
 
@@ -73,12 +73,14 @@ def run_sweep(
     scheduler
         The address of a Dask scheduler, whose workers are used instead.
     restart
-        Whether to begin anew, and replace what is in `path`, rather than go on.
+        Whether to start over, and replace what is in `path`, rather than go on.
     progress
         Called with the number of rows that are done.
     """
     if scheduler is not None and workers is not None:
-        raise QuestionError("workers have no place here: the cluster of --scheduler has its own.")
+        raise QuestionError(
+            "{argument} have no place here: the cluster of the {scheduler} has its own.", argument="workers"
+        )
     cores = _validate.count("workers", (os.cpu_count() or 1) if workers is None else workers, least=1)
     size = max(1, min(MOST_ROWS_TOGETHER, len(grid) // LEAST_CHUNKS))
     partial = path.with_name(path.name + ".partial")

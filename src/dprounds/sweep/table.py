@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.sweep.axis import COUNTS, Listed
+from dprounds.questions.vocabulary import WORDS
+from dprounds.sweep.axis import Listed
 from dprounds.sweep.grid import Grid
 
 __all__ = ["check_output", "errors_in_table_of", "write_table"]
 
 ENDINGS = (".csv", ".parquet")
-MARK = b"dprounds sweep"
+METADATA_KEY = b"dprounds sweep"
 # Rows that a Parquet file keeps together; a batch of them is all that is held in memory.
-BATCH = 50_000
-TEXTS = ("mechanism", "method", "error", "orders", "rdps")
+ROWS_PER_BATCH = 50_000
 
 
 def check_output(path: Path) -> None:
@@ -58,7 +58,7 @@ def errors_in_table_of(path: Path, grid: Grid) -> int | None:
         pa, pq = _parquet()
         try:
             found = pq.read_metadata(path)
-            if (found.metadata or {}).get(MARK) != grid.fingerprint.encode() or found.num_rows != len(grid):
+            if (found.metadata or {}).get(METADATA_KEY) != grid.fingerprint.encode() or found.num_rows != len(grid):
                 return None
             column = pq.read_table(path, columns=["error"])["error"]
         except pa.ArrowException:
@@ -92,7 +92,7 @@ def _rows(grid: Grid, answers: Iterable[list[Any]]) -> Iterator[list[Any]]:
 
 
 def _text(cell: object) -> str:
-    """A cell of CSV: numbers to the last digit, nothing for nothing."""
+    """A cell of CSV: numbers to the last digit, and None as an empty cell."""
     if cell is None:
         return ""
     if isinstance(cell, tuple):
@@ -113,9 +113,11 @@ def _parquet() -> tuple[Any, Any]:
 
 def _write_parquet(path: Path, grid: Grid, rows: Iterator[list[Any]]) -> None:
     pa, pq = _parquet()
-    schema = pa.schema([(name, _kind(grid, name, pa)) for name in grid.columns], metadata={MARK: grid.fingerprint})
+    schema = pa.schema(
+        [(name, _kind(grid, name, pa)) for name in grid.columns], metadata={METADATA_KEY: grid.fingerprint}
+    )
     with pq.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(rows, BATCH)):
+        while batch := list(islice(rows, ROWS_PER_BATCH)):
             columns = [
                 pa.array([_cell(cell, field.type, pa) for cell in column], type=field.type)
                 for column, field in zip(zip(*batch, strict=True), schema, strict=True)
@@ -124,12 +126,11 @@ def _write_parquet(path: Path, grid: Grid, rows: Iterator[list[Any]]) -> None:
 
 
 def _kind(grid: Grid, name: str, pa: Any) -> Any:  # noqa: ANN401  (PyArrow has no types)
-    """Text, 64-bit integers, or doubles; a count that was given as no integer makes its column one of doubles."""
-    if name in TEXTS:
+    """Text, 64-bit integers, or doubles; a count that was not given as an integer makes a column of doubles."""
+    kind = "text" if name == "error" else WORDS[name].kind if name in WORDS else "number"
+    if kind in ("text", "choice", "list"):
         return pa.string()
-    if name not in COUNTS:
-        return pa.float64()
-    if name in grid.derived:  # the rounds that epochs make may be more than an integer of 64 bits holds
+    if kind != "count" or name in grid.derived:  # the rounds that epochs make may be beyond an integer of 64 bits
         return pa.float64()
     axis = grid.axes.get(name, Listed(()))
     return pa.int64() if all(isinstance(axis[index], int) for index in range(len(axis))) else pa.float64()

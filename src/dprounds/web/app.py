@@ -9,7 +9,7 @@ import logging
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -22,26 +22,24 @@ from starlette.types import ASGIApp
 import dprounds
 from dprounds.errors import ParameterError
 from dprounds.plots.style import LAYERS, METHOD_STYLES, LineStyle
-from dprounds.questions.wording import ASSUMPTIONS, METHODS_IN_WORDS
-from dprounds.web.asked import QUESTIONS
+from dprounds.questions.vocabulary import FIELDS, MECHANISMS, METHODS, QUESTIONS, RUN_QUESTIONS, WORDS, Question
+from dprounds.questions.wording import ASSUMPTIONS
 from dprounds.web.description import operation, responses
 from dprounds.web.guard import POLICY_OF_DOCUMENTATION, Guard
 from dprounds.web.pool import BusyError, CrashedError, GoneError, Pool, TooLongError
 from dprounds.web.reading import given_in_body, given_in_query
 from dprounds.web.worker import encoded
 
-__all__ = ["LARGEST_BODY", "create_app"]
+__all__ = ["LARGEST_BODY_BYTES", "create_app"]
 
 logger = logging.getLogger("uvicorn.error")
 
 # A question is a dozen numbers; the longest table of Rényi bounds has 512.
-LARGEST_BODY = 65_536
+LARGEST_BODY_BYTES = 65_536
 BODY_SECONDS = 10.0
 # Answers are a few kilobytes each: this keeps some thousand of them.
 CACHE_BYTES = 16 * 2**20
-MOST_WAITING = 64
-# By one method these are soon answered; by all, or at many points, nothing is.
-PLANS = ("rounds", "epsilon", "delta", "noise", "rate", "convert")
+MOST_WAITING_QUESTIONS = 64
 # Scripts are served with their own type whatever the machine's tables say: browsers do not run modules of another.
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 # Where ``make docs`` puts the documentation in a checkout.
@@ -69,7 +67,7 @@ def create_app(
     *,
     workers: int = 3,
     seconds: float = 10.0,
-    waiting: int = MOST_WAITING,
+    waiting: int = MOST_WAITING_QUESTIONS,
     hosts: Iterable[str] = (),
     documentation: Path = BUILT_DOCUMENTATION,
 ) -> ASGIApp:
@@ -108,14 +106,14 @@ def create_app(
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused, ParameterError: _unreadable, Exception: _unforeseen},
     )
-    for question in QUESTIONS:
+    for question in QUESTIONS.values():
         for method in ("GET", "POST"):
             app.add_api_route(
-                f"/api/{question}",
+                f"/api/{question.name}",
                 _endpoint(pool, question, method),
                 methods=[method],
                 openapi_extra=operation(question, method),
-                responses=responses(question),
+                responses=responses(question.name),
                 response_class=Response,
             )
     documents = _documents(documentation)
@@ -125,7 +123,7 @@ def create_app(
     return Guard(app, hosts=hosts)
 
 
-def _endpoint(pool: Pool, question: str, method: str) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(pool: Pool, question: Question, method: str) -> Callable[[Request], Awaitable[Response]]:
     """What answers a question."""
 
     async def ask(request: Request) -> Response:
@@ -135,10 +133,12 @@ def _endpoint(pool: Pool, question: str, method: str) -> Callable[[Request], Awa
 
         try:
             if method == "POST":
-                given = given_in_body(question, await _body(request))
+                given = given_in_body(question.name, await _body(request))
             else:
-                given = given_in_query(question, request.scope["query_string"])
-            reply = await pool.ask(question, given, gone, quick=question in PLANS and "method" in given)
+                given = given_in_query(question.name, request.scope["query_string"])
+            # by one method a question is soon answered; by all, or at many points, nothing is
+            quick = "method" in given and not question.is_curve
+            reply = await pool.ask(question.name, given, gone, quick=quick)
         except TooLongError:
             # not 503: to ask the same again would take as long
             raise HTTPException(
@@ -149,10 +149,10 @@ def _endpoint(pool: Pool, question: str, method: str) -> Callable[[Request], Awa
                 503, "Too many questions at once. Ask again in a moment.", {"retry-after": "1"}
             ) from None
         except CrashedError:
-            logger.warning("A worker ended while it answered %s of %.500r.", question, given)
+            logger.warning("A worker ended while it answered %s of %.500r.", question.name, given)
             raise HTTPException(500, UNFORESEEN) from None
         except GoneError:
-            return Response(status_code=499)  # to nobody
+            return Response(status_code=499)  # the client is gone
         return Response(reply.content, reply.status, media_type="application/json")
 
     return ask
@@ -163,15 +163,15 @@ async def _body(request: Request) -> bytes:
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be JSON, with content-type application/json.", CLOSE)
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared[:20]) > LARGEST_BODY:
-        raise HTTPException(413, f"The body must have at most {LARGEST_BODY} bytes.", CLOSE)
+    if declared.isdecimal() and int(declared[:20]) > LARGEST_BODY_BYTES:
+        raise HTTPException(413, f"The body must have at most {LARGEST_BODY_BYTES} bytes.", CLOSE)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 body += piece
-                if len(body) > LARGEST_BODY:
-                    raise HTTPException(413, f"The body must have at most {LARGEST_BODY} bytes.", CLOSE)
+                if len(body) > LARGEST_BODY_BYTES:
+                    raise HTTPException(413, f"The body must have at most {LARGEST_BODY_BYTES} bytes.", CLOSE)
     except ClientDisconnect:
         raise GoneError from None
     except TimeoutError:
@@ -213,6 +213,7 @@ def _page(*, has_documentation: bool) -> dict[str, _File]:
             content = _filled(content.decode(), has_documentation=has_documentation).encode()
         found[f"/static/{file.name}"] = _File.of(file.name, content)
     found["/static/methods.css"] = _File.of("methods.css", _looks().encode())
+    found["/static/vocabulary.js"] = _File.of("vocabulary.js", _vocabulary().encode())
     found["/"] = found.pop("/static/index.html")
     return found
 
@@ -222,11 +223,17 @@ def _filled(page: str, *, has_documentation: bool) -> str:
     methods = "".join(
         f'<div data-method="{method}" data-layer="{LAYERS.index(method)}">'
         f"<dt>{method}</dt><dd>{html.escape(words)}</dd></div>"
-        for method, words in METHODS_IN_WORDS.items()
+        for method, words in METHODS.items()
+    )
+    tabs = "".join(
+        f'<label><input type="radio" name="question" value="{name}"{"" if number else " checked"}>'
+        f"<span>{html.escape(QUESTIONS[name].tab)}</span></label>"
+        for number, name in enumerate(RUN_QUESTIONS)
     )
     link = '<a href="/docs/index.html">Documentation</a>'
     parts = {
         "documentation": link.replace("<a ", '<a id="to-documentation" ') if has_documentation else "",
+        "questions": tabs,
         "assumptions": html.escape(ASSUMPTIONS),
         "methods": methods,
         "more": f"{link}: tutorial, theory with proofs, pitfalls."
@@ -236,6 +243,25 @@ def _filled(page: str, *, has_documentation: bool) -> str:
     for name, part in parts.items():
         page = page.replace(f"<!-- {name} -->", part)
     return page
+
+
+def _vocabulary() -> str:
+    """The words, mechanisms, questions and methods that the page offers, as a module of JavaScript."""
+
+    def listless(question: str) -> list[str]:
+        return [name for name in QUESTIONS[question].mechanisms if not MECHANISMS[name].is_made_of_lists]
+
+    shown = {
+        "NUMBERS": {
+            name: asdict(field)
+            | {"start": f"{field.start:g}".replace("e-0", "e-"), "whole": WORDS[name].kind == "count"}
+            for name, field in FIELDS.items()
+        },
+        "MECHANISMS": {name: asdict(MECHANISMS[name]) for name in listless("rounds")},
+        "QUESTIONS": {name: asdict(QUESTIONS[name]) | {"mechanisms": listless(name)} for name in RUN_QUESTIONS},
+        "METHODS": list(METHODS),
+    }
+    return "".join(f"export const {name} = {encoded(value).decode()};\n" for name, value in shown.items())
 
 
 def _looks() -> str:

@@ -9,48 +9,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from dprounds import _validate, curves, questions
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Run
-from dprounds.questions import QuestionError, Setting
-from dprounds.questions.rows import assumptions, known_size
-from dprounds.questions.wording import delta_advice, delta_remark, plain, rounded
+from dprounds.questions import Setting
+from dprounds.questions.answers import as_json
+from dprounds.questions.rows import assumptions, known_size, needed_delta
+from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
+from dprounds.questions.wording import delta_remark, plain, rounded
 
-__all__ = ["INFINITE", "LISTS", "QUESTIONS", "WHOLE", "WORDS", "answer"]
+__all__ = ["MOST_ENTRIES", "answer"]
 
-SETTING = tuple(field.name for field in fields(Setting))
-
-# The words that each question takes.
-QUESTIONS: dict[str, tuple[str, ...]] = {
-    "rounds": (*SETTING, "epsilon", "delta", "method"),
-    "epsilon": (*SETTING, "delta", "method"),
-    "delta": (*SETTING, "epsilon", "method"),
-    "noise": (*SETTING, "epsilon", "delta", "method"),
-    "rate": (*SETTING, "epsilon", "delta", "method"),
-    "convert": ("order", "rdp", "epsilon", "delta", "method"),
-    "curve": (*SETTING, "delta", "last", "points", "method"),
-    "profile": (*SETTING, "points", "method"),
-    "trade-off": (*SETTING, "points"),
-}
-# What kind of value a word has; all others are real numbers.
-WORDS = ("mechanism", "method")
-LISTS = ("orders", "rdps")
-WHOLE = ("batch_size", "dataset_size", "rounds", "last", "points")
-# Those that may be infinite, which JSON can only say as the text "inf".
-INFINITE = ("epsilon", "order", "rdp", "orders", "rdps")
-
-# More points than a screen has room for help nobody, and more table entries than this no accountant keeps.
-MOST_POINTS = 400
+# More entries of a table than this no accountant keeps.
 MOST_ENTRIES = 256
-# As many as the curves of a page have by default.
-POINTS = {"curve": 60, "profile": 81, "trade-off": 61}
-# A run too short to share its work with others takes a thirtieth of a second: a curve may ask for so many of them, and
-# for none in the first fiftieth of its axis, which is a few pixels wide.
-OWN = 6
-UNSEEN = 50
+# Points of the curves of a page.
+DEFAULT_POINTS = {"curve": 60, "profile": 81, "trade-off": 61}
+# A run too short to share its work with others takes a thirtieth of a second. A curve asks for at most this many of
+# them, and for none in the first of this many parts of its axis, which is a few pixels wide.
+MOST_OWN_RUNS = 6
+AXIS_PARTS = 50
 
 
 def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
@@ -69,12 +48,16 @@ def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
 
 def _value(name: str, value: object) -> object:
     """A value of JSON as Python has it."""
-    if name in INFINITE and value == "inf":
+    if WORDS[name].may_be_infinite and value == "inf":
         return math.inf
-    if name in LISTS:
+    if WORDS[name].kind == "list":
         if not isinstance(value, list) or len(value) > MOST_ENTRIES:
             got = f"{len(value)} of them" if isinstance(value, list) else _validate.show(value)
-            raise ParameterError(f"{name} must be a list of at most {MOST_ENTRIES} numbers, got {got}.")
+            raise ParameterError(
+                f"{{argument}} must be a list of at most {MOST_ENTRIES} numbers, got {{value}}.",
+                argument=name,
+                value=got,
+            )
         return tuple(math.inf if item == "inf" else item for item in value)
     return value
 
@@ -84,35 +67,32 @@ def _setting(values: dict[str, Any]) -> Setting:
     return Setting(**{name: values.pop(name) for name in SETTING if name in values})
 
 
-def _planned(question: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A question about a setting."""
+def _asked(question: Question) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A question that has a row for each method."""
 
     def ask(values: dict[str, Any]) -> dict[str, Any]:
-        setting = _setting(values)
-        missing = {name: None for name in ("epsilon", "delta") if name in QUESTIONS[question]}
-        found: questions.Answers = getattr(questions, question)(setting, **(missing | values))
+        setting = [_setting(values)] if question.has_setting else []
+        found: questions.Answers = getattr(questions, question.name)(
+            *setting, **(dict.fromkeys(question.needs) | values)
+        )
         return found.to_dict()
 
     return ask
 
 
-def _converted(values: dict[str, Any]) -> dict[str, Any]:
-    return questions.convert(**({"order": None} | values)).to_dict()
-
-
 def _curve(values: dict[str, Any]) -> dict[str, Any]:
     """Epsilon over rounds up to `last`, or else to the rounds that the setting means."""
     setting = _setting(values)
-    delta = values.get("delta")
-    if delta is None:
-        raise QuestionError(f"delta is missing: {delta_advice(known_size(setting.dataset_size))}.")
+    delta = needed_delta(values.get("delta"), setting.dataset_size)
     last = values.get("last")
     if last is None:
         last = max(setting.total_rounds(), 1)
     last = _validate.count("last", last, least=1)
-    shortest = max(-(-last // UNSEEN), 1)  # in integers, for no double may hold the rounds
+    shortest = max(-(-last // AXIS_PARTS), 1)  # in integers: the rounds may be beyond the doubles
     drawn = _drawn("curve", values)
-    curve = curves.epsilon_over_rounds(setting.step(), delta=delta, last=last, own=OWN, shortest=shortest, **drawn)
+    curve = curves.epsilon_over_rounds(
+        setting.step(), delta=delta, last=last, own=MOST_OWN_RUNS, shortest=shortest, **drawn
+    )
     inputs = {**setting.given(), "delta": delta, "last": last}
     sentence = f"ε over 1 to {plain(int(curve.rounds[-1]))} rounds at δ = {curve.delta:g}, by {_listed(curve.epsilon)}."
     return _rows("curve", inputs, curve.to_rows(), sentence, setting.step() * 1)
@@ -140,9 +120,8 @@ def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
 
 def _drawn(question: str, values: dict[str, Any]) -> dict[str, Any]:
     """How a curve is to be drawn: its points, and its methods if not all."""
-    points = _validate.count("points", values.get("points", POINTS[question]), least=3)
-    if points > MOST_POINTS:
-        raise ParameterError(f"points must be an integer in [3, {MOST_POINTS}], got {_validate.show(points)}.")
+    given, limits = values.get("points", DEFAULT_POINTS[question]), WORDS["points"].interval
+    points = _validate.count("points", given, least=int(limits.low), most=limits.high)
     return {"points": points} | ({"methods": [values["method"]]} if "method" in values else {})
 
 
@@ -151,7 +130,7 @@ def _rows(question: str, inputs: dict[str, Any], rows: list[Any], sentence: str,
     remark = delta_remark(inputs["delta"], known_size(inputs.get("dataset_size"))) if "delta" in inputs else None
     return {
         "question": question,
-        "inputs": {name: _finite(value) for name, value in inputs.items()},
+        "inputs": {name: as_json(value) for name, value in inputs.items()},
         "answers": rows,
         "sentence": sentence,
         "relation": run.relation,
@@ -161,19 +140,12 @@ def _rows(question: str, inputs: dict[str, Any], rows: list[Any], sentence: str,
     }
 
 
-def _finite(value: object) -> object:
-    if isinstance(value, tuple):
-        return [_finite(item) for item in value]
-    return "inf" if value == math.inf else value
-
-
 def _listed(methods: Mapping[str, object]) -> str:
     return ", ".join(methods) or "no method"
 
 
 ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    **{question: _planned(question) for question in ("rounds", "epsilon", "delta", "noise", "rate")},
-    "convert": _converted,
+    **{name: _asked(question) for name, question in QUESTIONS.items() if not question.is_curve},
     "curve": _curve,
     "profile": _profile,
     "trade-off": _trade_off,

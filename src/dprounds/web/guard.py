@@ -42,9 +42,9 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
 # An address of the page holds a dozen words; 8 kB is the usual limit of servers.
-LONGEST_TARGET = 8192
+LONGEST_ADDRESS = 8192
 # Requests at once, each of which may hold a body of 64 kB.
-MOST_UNDER_WAY = 256
+MOST_REQUESTS_AT_ONCE = 256
 
 
 class Guard:
@@ -55,8 +55,8 @@ class Guard:
     app
         What is guarded.
     hosts
-        Names by which the server may be called, beside ``localhost`` and any numeric address. A page of another site
-        can reach a server on this machine by a name that resolves to it (DNS rebinding), but not by a number.
+        Names by which the server may be called, in addition to ``localhost`` and any numeric address. A page of another
+        site can reach a server on this machine by a name that resolves to it (DNS rebinding), but not by a number.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Iterable[str]) -> None:
@@ -81,11 +81,11 @@ class Guard:
         headers = Headers(scope=scope)
         if not _is_known(headers.get("host", ""), self.hosts):
             await refuse(send_guarded, 421, "This server does not go by that name.")
-        elif len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_TARGET:
-            await refuse(send_guarded, 414, f"The address must have at most {LONGEST_TARGET} characters.")
+        elif len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST_ADDRESS:
+            await refuse(send_guarded, 414, f"The address must have at most {LONGEST_ADDRESS} characters.")
         elif _is_foreign(headers):
             await refuse(send_guarded, 403, "Pages of other sites may not ask here.")
-        elif self.under_way >= MOST_UNDER_WAY:
+        elif self.under_way >= MOST_REQUESTS_AT_ONCE:
             await refuse(send_guarded, 503, "Too many questions at once. Ask again in a moment.")
         else:
             self.under_way += 1

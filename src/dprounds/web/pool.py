@@ -40,7 +40,7 @@ class TooLongError(Exception):
 
 
 class CrashedError(Exception):
-    """A worker ended amid a computation; it said why on standard error."""
+    """A worker ended during a computation; it said why on standard error."""
 
 
 class GoneError(Exception):
@@ -56,7 +56,7 @@ class Reply:
 
 
 class Cache:
-    """The last answers, up to so many bytes of them."""
+    """The last answers, up to a number of bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -118,7 +118,7 @@ class Worker:
         return await self._receive()
 
     def give_up(self) -> None:
-        """Say that the last line is no longer wanted: who asked soon has a reply, `GIVEN_UP` or still the answer."""
+        """Say that the last line is no longer wanted: its reply comes soon, `GIVEN_UP` or still the answer."""
         assert self.process.stdin is not None
         self.process.stdin.write(NO_LONGER_WANTED)
 
@@ -138,7 +138,7 @@ class Worker:
 
 
 class Pool:
-    """So many workers, a queue of bounded length before them, and the answers that were given last.
+    """Workers, a queue of bounded length before them, and the answers that were given last.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class Pool:
         finally:
             if reply is not None:
                 self._idle.put_nowait(worker)
-            else:  # deaf, crashed, or the server stops: what the worker does now is nobody's business
+            else:  # it does not react, it crashed, or the server stops: what the worker does now no longer matters
                 await self._replace(worker, asking)
         if given_up and reply.status == GIVEN_UP:
             raise given_up
@@ -299,5 +299,5 @@ class Pool:
 
 
 async def _first(wanted: asyncio.Future[Any], leaving: asyncio.Future[object] | None, *, seconds: float) -> None:
-    """Wait for either, or so long."""
+    """Wait for either, but not longer than this."""
     await asyncio.wait({wanted, leaving} if leaving else {wanted}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import NoReturn
 from urllib.parse import parse_qsl
 
 from dprounds._validate import show
 from dprounds.errors import ParameterError
-from dprounds.web.asked import LISTS, QUESTIONS, WORDS
+from dprounds.questions.numbers import BeyondDoublesError, double
+from dprounds.questions.vocabulary import QUESTIONS, WORDS
 
 __all__ = ["given_in_body", "given_in_query"]
 
@@ -50,7 +50,9 @@ def given_in_body(question: str, body: bytes) -> dict[str, object]:
     for name, value in given.items():
         _known(question, name)
         if value is None:
-            raise ParameterError(f"{name} must have a value, got null. Leave it out instead.")
+            raise ParameterError(
+                "{argument} must have a value, got null.", argument=name, advice="Leave it out instead."
+            )
         for item in value if isinstance(value, list) else [value]:
             _held(name, item)
     return given
@@ -74,17 +76,18 @@ def given_in_query(question: str, query: bytes) -> dict[str, object]:
     for name, text in pairs:
         _known(question, name)
         if name in given:
-            raise ParameterError(f"{name} must be given once, got it twice.")
-        if name in WORDS:
+            raise ParameterError("{argument} must be given once, got it twice.", argument=name)
+        if WORDS[name].kind == "choice":
             given[name] = text
         else:
-            numbers = [_held(name, _number(item)) for item in (text.split(",") if name in LISTS else [text])]
-            given[name] = numbers if name in LISTS else numbers[0]
+            is_list = WORDS[name].kind == "list"
+            numbers = [_held(name, _number(item)) for item in (text.split(",") if is_list else [text])]
+            given[name] = numbers if is_list else numbers[0]
     return given
 
 
 def _known(question: str, name: str) -> None:
-    words: Sequence[str] = QUESTIONS[question]
+    words = QUESTIONS[question].words
     if name not in words:
         raise ParameterError(f"{show(name)} is not known here. The words are {', '.join(words)}.")
 
@@ -104,16 +107,20 @@ def _held(name: str, value: object) -> object:
     """`value`, unless it is a number that no double holds."""
     if isinstance(value, _Beyond):
         size = "small" if float(value) == 0.0 else "large"
-        raise ParameterError(f"{name} must be a number that a double holds, got {show(str(value))}: too {size}.")
+        raise ParameterError(
+            f"{{argument}} must be a number that a double holds, got {{value}}: too {size}.",
+            argument=name,
+            value=show(str(value)),
+        )
     return value
 
 
 def _real(text: str) -> float | _Beyond:
-    """The double nearest to a decimal, if there is one that is neither infinite nor zero in its stead."""
-    value = float(text)
-    mantissa = re.split("[eE]", text)[0]
-    is_beyond = value in (float("inf"), float("-inf")) or (value == 0.0 and mantissa.strip("-.0"))
-    return _Beyond(text) if is_beyond else value
+    """The double nearest to a decimal, or the text where that would be 0 or infinity and the decimal is not."""
+    try:
+        return double(text)
+    except BeyondDoublesError:
+        return _Beyond(text)
 
 
 def _whole(text: str) -> int:

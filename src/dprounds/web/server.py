@@ -26,19 +26,19 @@ from dprounds.web.worker import encoded
 __all__ = ["DEFAULT_PORT", "serve"]
 
 DEFAULT_PORT = 8765
-# Ports after the default one that are tried when nobody named one.
-TRIES = 20
-# What is under way when the server is told to stop may take this long.
+# Ports that are tried, from the default one on, where none is named.
+PORTS_TRIED = 20
+# When the server is stopped, requests under way may take this long.
 GRACE_SECONDS = 3
 # The guard refuses sooner and in a sentence; this is for connections that ask nothing.
 MOST_CONNECTIONS = 1024
-# Headers come at once, or over a slow line within seconds; who takes longer only holds a connection.
+# Headers come at once, or over a slow line within seconds; a client that takes longer only holds a connection.
 HEADER_SECONDS = 10.0
-SECONDS = _validate.Interval.parse("(0, 3600]")
+SECONDS_RANGE = _validate.Interval.parse("(0, 3600]")
 
 
 class _Protocol(H11Protocol):
-    """HTTP that waits only so long for a request, and whose refusals carry the same headers as everything else."""
+    """HTTP that waits a limited time for a request, and whose refusals carry the same headers as everything else."""
 
     _overdue: asyncio.TimerHandle | None = None
 
@@ -163,12 +163,12 @@ def serve(
     seconds
         How long one computation may take.
     hosts
-        Names that the server goes by, beside `host`, localhost and numeric addresses.
+        Names that the server goes by, in addition to `host`, localhost and numeric addresses.
     say
         What takes the one line that says where the page is.
     """
     workers = _validate.count("workers", workers, least=1)
-    seconds = _validate.real("seconds", seconds, SECONDS)
+    seconds = _validate.real("seconds", seconds, SECONDS_RANGE)
     listening = _listen(host, port)
     address = _address(host, listening.getsockname()[1])
 
@@ -202,26 +202,28 @@ def _config(app: ASGIApp) -> uvicorn.Config:
 
 def _listen(host: str, port: int | None) -> socket.socket:
     """A socket that listens at `port`, or if that is None at the first free one from the default."""
-    if port is not None:
-        port = _validate.count("port", port)
-        if not port <= 65535:
-            raise ParameterError(f"port must be an integer in [0, 65535], got {_validate.show(port)}.")
-    first = DEFAULT_PORT if port is None else port
+    first = DEFAULT_PORT if port is None else _validate.count("port", port, most=65535)
     last_trouble: OSError | None = None
-    for candidate in range(first, first + (TRIES if port is None else 1)):
+    for candidate in range(first, first + (PORTS_TRIED if port is None else 1)):
         try:
             return _bound(host, candidate)
         except OSError as trouble:
             last_trouble = trouble
             if isinstance(trouble, socket.gaierror) or trouble.errno == errno.EADDRNOTAVAIL:  # no port will help
                 raise ParameterError(
-                    f"host must be an address of this machine, got {_validate.show(host)}: "
-                    f"{trouble.strerror or trouble}."
+                    "{argument} must be an address of this machine, got {value}: {trouble}.",
+                    argument="host",
+                    value=_validate.show(host),
+                    trouble=trouble.strerror or trouble,
                 ) from None
     assert last_trouble is not None
     raise ParameterError(
-        f"port must be free at {host}, got {first}: {last_trouble.strerror or last_trouble}. "
-        "Name another, or 0 for any that is free."
+        "{argument} must be free at {place}, got {value}: {trouble}.",
+        argument="port",
+        place=host,
+        value=first,
+        trouble=last_trouble.strerror or last_trouble,
+        advice="Name another, or 0 for any that is free.",
     )
 
 

@@ -6,7 +6,7 @@ question is no longer wanted: if it is not answered yet, `GIVEN_UP` takes the an
 each question, and the process stays warm.
 
 What is not foreseen ends the process, with its traceback on standard error: its parent starts another. It also ends
-when its parent does, even amid a computation.
+when its parent does, even during a computation.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Desk:
         try:
             self._under_way = number
             self._leave_if_given_up()  # if it was before it was under way, the interrupt came too soon
-            # In a context of its own: an interrupt amid `with np.errstate` may leave NumPy's settings changed in it.
+            # In a context of its own: an interrupt during `with np.errstate` may leave NumPy's settings changed in it.
             found = copy_context().run(reply, line)
             # Nobody knows what was computed after an interrupt that something else caught.
             is_whole = self._under_way == number

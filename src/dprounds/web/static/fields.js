@@ -1,34 +1,14 @@
-// What can be set, its limits, and how the whole is written into the address and into a request.
+// What can be set, its limits, and how the whole is written into the address and into a request. The words themselves are the server's.
 
-export const METHODS = ["moments", "balle", "closed-form", "optimal", "exact"];
+import { MECHANISMS, NUMBERS, QUESTIONS } from "./vocabulary.js";
 
 // A slider runs over the logarithm between its limits; what is typed may go beyond them, and the library judges it.
-export const NUMBERS = {
-  epsilon: { name: "Budget ε", about: "nats", low: 0.05, high: 50, start: "3" },
-  delta: { name: "Failure mass δ", about: "below 1 / records", low: 1e-12, high: 0.1, start: "1e-5" },
-  noise_multiplier: { name: "Noise multiplier", about: "noise ÷ sensitivity", low: 0.3, high: 300, start: "1.1" },
-  step_epsilon: { name: "ε of one round", about: "nats", low: 1e-4, high: 10, start: "0.1" },
-  step_delta: { name: "δ of one round", about: "failure mass", low: 1e-15, high: 1e-3, start: "1e-9" },
-  rho: { name: "ρ of one round", about: "zCDP, nats", low: 1e-7, high: 1, start: "0.001" },
-  batch_size: { name: "Batch", about: "expected records a round", low: 1, high: 1e6, start: "256", whole: true },
-  dataset_size: { name: "Data set", about: "records", low: 100, high: 1e9, start: "60000", whole: true },
-  sampling_rate: { name: "Sampling rate", about: "share of records a round", low: 1e-6, high: 1, start: "0.004" },
-  epochs: { name: "Epochs", about: "passes over the data", low: 1, high: 1000, start: "60" },
-  rounds: { name: "Rounds", about: "releases", low: 1, high: 1e7, start: "14062", whole: true },
-};
+export { METHODS, NUMBERS } from "./vocabulary.js";
 
 export const CHOICES = {
   mechanism: {
     name: "Mechanism",
-    options: {
-      "gaussian": "Gaussian noise (DP-SGD)",
-      "laplace": "Laplace noise",
-      "discrete-gaussian": "Discrete Gaussian noise",
-      "randomized-response": "Randomized response",
-      "pure-dp": "Any ε-DP mechanism",
-      "approximate-dp": "Any (ε, δ)-DP mechanism",
-      "zcdp": "Any ρ-zCDP mechanism",
-    },
+    options: Object.fromEntries(Object.values(MECHANISMS).map(({ name, title }) => [name, title])),
   },
   sampling: {
     name: "Each round sees",
@@ -37,14 +17,6 @@ export const CHOICES = {
   length: { name: "How long", options: { epochs: "in epochs", rounds: "in rounds" } },
 };
 
-const NEEDS = {
-  "gaussian": ["noise_multiplier"], "laplace": ["noise_multiplier"], "discrete-gaussian": ["noise_multiplier"],
-  "randomized-response": ["step_epsilon"], "pure-dp": ["step_epsilon"], "approximate-dp": ["step_epsilon", "step_delta"],
-  "zcdp": ["rho"],
-};
-const NOISY = ["gaussian", "laplace", "discrete-gaussian"];
-export const QUESTIONS = ["rounds", "epsilon", "delta", "noise", "rate"];
-
 export function startState() {
   const values = Object.fromEntries(Object.entries(NUMBERS).map(([name, { start }]) => [name, start]));
   return { question: "rounds", mechanism: "gaussian", sampling: "batch", length: "epochs", values };
@@ -52,17 +24,17 @@ export function startState() {
 
 // The mechanisms that a question knows how to vary.
 export function mechanismsOf(question) {
-  return question === "noise" || question === "rate" ? NOISY : Object.keys(NEEDS);
+  return QUESTIONS[question].mechanisms;
 }
 
 // What is shown, in order.
 export function shown(state) {
-  const budget = { epsilon: ["delta"], delta: ["epsilon"] }[state.question] ?? ["epsilon", "delta"];
-  const noise = state.question === "noise" ? [] : NEEDS[state.mechanism];
+  const { needs, answers } = QUESTIONS[state.question];
+  const parameters = MECHANISMS[state.mechanism].parameters.filter((name) => !answers.includes(name));
   const sampled = { batch: ["batch_size", "dataset_size"], rate: ["sampling_rate"], all: [] }[state.sampling];
-  const sampling = state.question === "rate" ? ["dataset_size"] : ["sampling", ...sampled];
-  const length = state.question === "rounds" ? [] : ["length", lengthOf(state)];
-  return [...budget, "mechanism", ...noise, ...sampling, ...length];
+  const sampling = answers.includes("sampling_rate") ? ["dataset_size"] : ["sampling", ...sampled];
+  const length = answers.includes("rounds") ? [] : ["length", lengthOf(state)];
+  return [...needs, "mechanism", ...parameters, ...sampling, ...length];
 }
 
 // Epochs mean something only where records are sampled.
@@ -87,9 +59,8 @@ export function words(state) {
 export function wordsOfRun(state, row, inputs) {
   const { epsilon, epochs, dataset_size, ...found } = words(state);
   if (found.batch_size !== undefined) found.dataset_size = dataset_size;
-  if (state.question === "delta") found.delta = row.delta;
-  if (state.question === "noise") found.noise_multiplier = row.noise_multiplier;
-  if (state.question === "rate") found.sampling_rate = row.sampling_rate;
+  const { quantity: { name } } = QUESTIONS[state.question];
+  if (name !== "epsilon") found[name] = row[name]; // the curves have every ε
   return { ...found, rounds: row.rounds ?? inputs.rounds };
 }
 
@@ -111,8 +82,8 @@ export function stateOf(search) {
   const unknown = [...given.keys()].filter((name) => !["question", "mechanism"].includes(name) && !(name in NUMBERS));
   const troubles = unknown.slice(0, 1).map((name) => `${quoted(name)} is no word of this page`);
   const question = given.get("question");
-  if (question !== null && !QUESTIONS.includes(question)) {
-    return { state, trouble: `This link asks ${quoted(question)}; this page answers ${QUESTIONS.join(", ")}. It shows its own example instead.` };
+  if (question !== null && !Object.hasOwn(QUESTIONS, question)) {
+    return { state, trouble: `This link asks ${quoted(question)}; this page answers ${Object.keys(QUESTIONS).join(", ")}. It shows its own example instead.` };
   }
   if (question !== null) state.question = question;
   const mechanism = given.get("mechanism") ?? "gaussian";

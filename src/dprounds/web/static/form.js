@@ -47,20 +47,20 @@ export class Form {
       type: "text", inputmode: "decimal", id: name, name, maxlength: 60, spellcheck: "false", "aria-describedby": `${name}-about ${name}-wrong`,
     });
     const slider = node("input", {
-      type: "range", id: `${name}-slider`, min: 0, max: STEPS, step: 1, "aria-label": `${about.name}, slider`,
+      type: "range", id: `${name}-slider`, min: 0, max: STEPS, step: 1, "aria-label": `${about.label}, slider`,
     });
     const wrong = node("p", { class: "wrong", id: `${name}-wrong`, hidden: "" });
     slider.addEventListener("input", (event) => {
       const value = about.low * (about.high / about.low) ** (slider.valueAsNumber / STEPS);
       typed.value = roundedForHand(value, about.whole);
-      slider.setAttribute("aria-valuetext", `${typed.value} ${about.about}`);
+      slider.setAttribute("aria-valuetext", `${typed.value} ${about.unit}`);
       moved(name, typed.value, event);
     });
     typed.addEventListener("input", (event) => {
       this.#slide(name, typed.value);
       moved(name, typed.value, event);
     });
-    const top = node("div", { class: "top" }, node("label", { for: name }, about.name), node("span", { class: "about", id: `${name}-about` }, about.about));
+    const top = node("div", { class: "top" }, node("label", { for: name }, about.label), node("span", { class: "about", id: `${name}-about` }, about.unit));
     const row = node("div", { class: "field" }, top, node("div", { class: "typed" }, slider, typed), wrong);
     return { row, typed, slider, wrong };
   }
@@ -68,7 +68,7 @@ export class Form {
   #slide(name, text) {
     const { slider } = this.fields.get(name);
     slider.value = position(NUMBERS[name], Number(plainNumber(text)));
-    slider.setAttribute("aria-valuetext", `${text} ${NUMBERS[name].about}`);
+    slider.setAttribute("aria-valuetext", `${text} ${NUMBERS[name].unit}`);
   }
 
   // Show what the state asks for, in its order, each at its value.

@@ -5,18 +5,15 @@ import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.j
 import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, stateOf } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
 import { Question, remember, remembered } from "./question.js";
+import { QUESTIONS } from "./vocabulary.js";
 import { asCommand, asCsv, asPython } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 
 // What each question asks for: its name in the answers, its name for people, and whether more is better.
-const WANTED = {
-  rounds: { name: "rounds", title: "Rounds", more: true },
-  epsilon: { name: "epsilon", title: "ε", more: false },
-  delta: { name: "delta", title: "δ", more: false },
-  noise: { name: "noise_multiplier", title: "Noise multiplier", more: false },
-  rate: { name: "sampling_rate", title: "Sampling rate", more: true },
-};
+const WANTED = Object.fromEntries(Object.entries(QUESTIONS).map(([question, { quantity: { name, title, more_is_better: more } }]) => (
+  [question, { name, title: title.replace(/^[a-z]/, (letter) => letter.toUpperCase()), more }]
+)));
 // After a pause this long, in milliseconds, a move counts as done, and all of its answer is computed. Moves of a hand that drags come sooner.
 const PAUSE = 60;
 // An answer should be there within a tenth of a second. Where the exact one took longer the last time, the quickest bound
@@ -232,15 +229,15 @@ function keepHeight() {
 }
 
 function unit(found, best) {
-  if (number(best[WANTED[found.question].name]) === Infinity) return `no finite ${WANTED[found.question].title} is proven`;
-  if (found.question === "rounds") {
+  const { name, title } = QUESTIONS[found.question].quantity;
+  if (number(best[name]) === Infinity) return `no finite ${title} is proven`;
+  if (name === "rounds") {
     const epochs = best.epochs === undefined ? "" : ` (${digits(best.epochs, false)} epochs)`;
     return `${best.rounds === 1 ? "round" : "rounds"}${epochs}`;
   }
-  if (found.question === "epsilon") return `is ε after ${digits(found.inputs.rounds)} round${found.inputs.rounds === 1 ? "" : "s"}`;
-  if (found.question === "delta") return `is δ after ${digits(found.inputs.rounds)} round${found.inputs.rounds === 1 ? "" : "s"}`;
-  if (found.question === "noise") return "is the noise multiplier";
-  return best.batch_size === undefined ? "is the sampling rate" : `is the sampling rate: batches of ${digits(best.batch_size)}`;
+  // a letter, ε or δ, is what rounds cost; a word is a parameter of theirs
+  if (title.length === 1) return `is ${title} after ${digits(found.inputs.rounds)} round${found.inputs.rounds === 1 ? "" : "s"}`;
+  return `is the ${title}${best.batch_size === undefined ? "" : `: batches of ${digits(best.batch_size)}`}`;
 }
 
 function draw(question) {

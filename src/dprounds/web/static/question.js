@@ -3,6 +3,7 @@
 import { addressAt } from "./asking.js";
 import { niceAbove } from "./chart.js";
 import { addressOf, words, wordsOfRun } from "./fields.js";
+import { MECHANISMS } from "./vocabulary.js";
 
 // A bound that is soon there may stand in for the best answer.
 const QUICKEST = "closed-form";
@@ -23,7 +24,7 @@ export function remembered(address) {
 }
 
 function bestMethod({ mechanism }) {
-  return mechanism === "zcdp" ? "optimal" : "exact";
+  return MECHANISMS[mechanism].is_exact ? "exact" : "optimal";
 }
 
 let count = 0;

@@ -1,22 +1,17 @@
 // The question in other tongues: Python, the command line, a table for a spreadsheet.
 
 import { words } from "./fields.js";
-
-const MAKERS = {
-  "gaussian": ["Gaussian", "noise_multiplier"], "laplace": ["Laplace", "noise_multiplier"],
-  "discrete-gaussian": ["DiscreteGaussian", "noise_multiplier"], "randomized-response": ["RandomizedResponse", "step_epsilon"],
-  "pure-dp": ["PureDP", "step_epsilon"], "approximate-dp": ["ApproximateDP", "step_epsilon", "step_delta"], "zcdp": ["ZCDP", "rho"],
-};
+import { MECHANISMS } from "./vocabulary.js";
 
 // A program that prints the answer of the row that is shown.
 export function asPython(state, found, best) {
   const given = words(state);
-  const [maker, ...needs] = MAKERS[state.mechanism];
+  const { makes: maker, parameters } = MECHANISMS[state.mechanism];
   const imports = new Set([maker]);
   const budget = [given.epsilon && `epsilon=${given.epsilon}`, given.delta && `delta=${given.delta}`, `method="${best.method}"`].filter(Boolean).join(", ");
 
   const step = (noise, rate) => {
-    const made = `${maker}(${noise ?? needs.map((name) => given[name]).join(", ")})`;
+    const made = `${maker}(${noise ?? parameters.map((name) => given[name]).join(", ")})`;
     if (rate === null) return made;
     imports.add("PoissonSampled");
     return `PoissonSampled(${made}, ${rate})`;
