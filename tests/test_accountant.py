@@ -189,7 +189,7 @@ COPIES = pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
 
 
 @COPIES
-def test_a_copy_is_an_accountant_of_its_own(copied: Callable[[Accountant], Accountant]) -> None:
+def test_a_copy_is_independent(copied: Callable[[Accountant], Accountant]) -> None:
     accountant = Accountant()
     accountant.record(STEP, rounds=3)
     other = copied(accountant)
@@ -201,7 +201,7 @@ def test_a_copy_is_an_accountant_of_its_own(copied: Callable[[Accountant], Accou
 
 
 @COPIES
-def test_a_copy_is_not_taken_for_the_accountant(copied: Callable[[Accountant], Accountant]) -> None:
+def test_a_copy_is_not_accepted_for_the_accountant(copied: Callable[[Accountant], Accountant]) -> None:
     accountant = Accountant()
     assert checked_accountant("accountant", accountant) is accountant
     with pytest.raises(ParameterError, match=r"^accountant must be the accountant itself, got a copy"):
@@ -218,7 +218,7 @@ def test_a_forked_process_has_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("wrong", [5, "x", None, STEP, STEP * 3, Accountant])
-def test_what_is_no_accountant_is_refused(wrong: object) -> None:
+def test_what_is_not_an_accountant_is_refused(wrong: object) -> None:
     with pytest.raises(ParameterError, match=r"^accountant must be an Accountant, got"):
         checked_accountant("accountant", wrong)
 
@@ -272,8 +272,8 @@ def test_json_without_a_stamp_is_read_and_is_nobody_elses() -> None:
 def test_a_round_is_recorded_only_if_nothing_was_since() -> None:
     accountant = Accountant()
     seen = accountant.stamp
-    assert accountant._record_if(STEP, seen) == accountant.stamp != seen
-    assert accountant._record_if(STEP, seen) is None
+    assert accountant.record_if(STEP, seen) == accountant.stamp != seen
+    assert accountant.record_if(STEP, seen) is None
     assert accountant.run == STEP * 1
 
 
@@ -282,11 +282,11 @@ def test_a_total_is_replaced_only_if_nothing_was_recorded_since() -> None:
     accountant.record(STEP)
     seen = accountant.stamp
     other.record(STEP, rounds=5)
-    assert accountant._replace_if(other, seen)
+    assert accountant.replace_if(other, seen)
     assert (accountant.run, accountant.stamp) == (STEP * 5, other.stamp)
     accountant.record(STEP)
     assert accountant.stamp not in (seen, other.stamp)
-    assert not accountant._replace_if(other, seen)
+    assert not accountant.replace_if(other, seen)
     assert accountant.run == STEP * 6
 
 

@@ -26,14 +26,16 @@ from dprounds import (
     curves,
     paper,
 )
-from dprounds.accounting import loss_law
+from dprounds.accounting import place
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.profile import Profile
 from dprounds.conversions import rdp_from_dp
 from dprounds.curves import attack, on_lines, spacing
 from dprounds.curves import profile as profile_curve
 from dprounds.divergences import squared_hellinger, total_variation
 from dprounds.mechanisms import Release
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 from tests.references import gaussian, profile
 
 SGD = PoissonSampled(Gaussian(1.1), 256 / 60_000)
@@ -96,7 +98,7 @@ def test_better_methods_are_never_drawn_above_looser_ones(name: str) -> None:
 
 def test_a_page_can_draw_dp_sgd_from_a_handful_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[float] = []
-    line_near: Callable[..., Any] = loss_law.line_near
+    line_near: Callable[..., Any] = place.line_near
 
     def counted(*arguments: object, **given: Any) -> object:
         made.append(given["epsilon"])
@@ -135,13 +137,13 @@ SHORT: dict[str, tuple[Release, int]] = {
 def asked_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rounds of the runs that are asked for an exact epsilon of their own from here on."""
     asked: list[int] = []
-    exactly = Run._exact_epsilon
+    exactly = Profile.epsilon
 
-    def noted(run: Run, delta: float) -> object:
-        asked.append(run.rounds)
-        return exactly(run, delta)
+    def noted(profile: Profile, delta: float) -> Bracket:
+        asked.append(next(iter(profile.laws.values())).rounds)
+        return exactly(profile, delta)
 
-    monkeypatch.setattr(Run, "_exact_epsilon", noted)
+    monkeypatch.setattr(Profile, "epsilon", noted)
     return asked
 
 
@@ -172,12 +174,13 @@ def test_a_curve_that_moves_asks_no_run_by_itself_but_those_that_it_must_show(
     assert dict(zip(curve.rounds.tolist(), curve.epsilon["exact"].tolist(), strict=True))[79] <= 0.2
 
 
-def test_atoms_that_no_line_resolves_are_asked_for_at_a_bounded_number_of_points(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("step", [Laplace(1.0), PoissonSampled(DiscreteGaussian(1.0), 0.1)], ids=repr)
+def test_runs_of_atoms_are_asked_for_at_a_bounded_number_of_points(
+    step: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_runs(monkeypatch)
-    curve = curves.epsilon_over_rounds(Laplace(1.0), delta=1e-5, last=60, points=60, methods=["exact"], own=2)
-    assert 0 < len(asked) <= on_lines.ATOMS + 2
+    curve = curves.epsilon_over_rounds(step, delta=1e-5, last=60, points=60, methods=["exact"], own=2)
+    assert len(asked) <= on_lines.FEW_OWN + 2
     assert np.isfinite(curve.epsilon["exact"][[0, -1]]).all()
 
 
@@ -239,16 +242,28 @@ def test_the_exact_profile_of_a_short_run_is_that_of_the_run(run: Run) -> None:
         assert own * (1.0 - 1e-3) <= exact[i] <= own * (1.0 + 1e-2)
 
 
-def test_a_row_that_is_far_above_the_run_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_line(*_: object) -> None:
-        raise NumericalError("No line.")
+@pytest.mark.parametrize("run", [SGD * 200, Laplace(3.0) * 3, Laplace(1e-3) * 100], ids=repr)
+def test_a_delta_that_no_sum_proves_is_not_called_tight(run: Run) -> None:
+    """Nor does it take others with it: what a run proves by itself, its row has too."""
+    at = np.append(np.linspace(0.0, 1.0, 12), 0.999 * min(run.max_loss(), 1e3))
+    deltas, is_tight = on_lines.exact_deltas(run, at)
+    assert not is_tight or np.isfinite(deltas).all()
+    for i in (0, 5, 11):
+        try:
+            own = run.account.profile.delta(float(at[i]))
+        except NumericalError:
+            continue
+        assert own.lower <= deltas[i] <= own.upper * (1.0 + 1e-2)
 
-    run = SGD * 200
-    monkeypatch.setattr(on_lines, "_deltas_on_lines", no_line)
-    monkeypatch.setattr(Run, "profile", lambda run, epsilons, method: np.ones(len(epsilons)))
-    curve = curves.privacy_profile(run, epsilons=[0.0, 0.2, 0.4], methods=["exact"])
-    truth = [run.delta(epsilon=epsilon) for epsilon in (0.0, 0.2, 0.4)]
-    assert curve.delta["exact"] == pytest.approx(truth, rel=1e-3)
+
+@pytest.mark.parametrize("parts", [2, 5])
+def test_rounds_of_several_releases_are_counted_by_the_round(parts: int) -> None:
+    """A step of several releases, on a line that is shared by many numbers of rounds."""
+    step = PoissonSampled(Gaussian(2.0), 0.05) * (parts - 1) + Gaussian(80.0)
+    found = on_lines.exact_epsilons(step, [200, 300], delta=1e-5)
+    for n, epsilon in zip((200, 300), found.tolist(), strict=True):
+        own = (step * n).guarantee(delta=1e-5)
+        assert own.lower <= epsilon <= own.upper * (1.0 + 1e-3)
 
 
 def test_a_profile_reaches_beyond_the_epsilon_that_was_asked_for() -> None:
@@ -416,14 +431,7 @@ def test_no_protection_is_drawn_where_there_is_none(run: Run) -> None:
 
 
 def test_runs_too_short_to_be_seen_do_not_answer_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-    answer = on_lines._own_epsilon
-
-    def counted(run: Run, delta: float) -> float:
-        asked.append(run.rounds)
-        return answer(run, delta)
-
-    monkeypatch.setattr(on_lines, "_own_epsilon", counted)
+    asked = asked_runs(monkeypatch)
     curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=30_000, own=6, shortest=600)
     assert not asked
     exact = curve.epsilon["exact"]

@@ -1,4 +1,4 @@
-"""The house: a room imports only from the rooms before it."""
+"""The house: a room imports only from the rooms before it, and uses no private name of another."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import dprounds
+from dprounds import mechanisms
 
 SOURCE = Path(dprounds.__file__).parent
 
 # Everyone may use the first floor; the last floor's rooms may use all but each other.
-GROUND = ["errors", "_validate", "guarantee"]
+GROUND = ["errors", "_intervals", "_validate", "guarantee"]
 FLOORS = [
     "numerics",
     "divergences",
@@ -76,3 +77,108 @@ def test_the_walk_sees_a_trespass(tmp_path: Path) -> None:
     intruder.write_text("def f():\n    from dprounds.plots import figure_1\n    import dprounds.paper\n")
     assert imported_rooms(intruder) == {"plots", "paper"}
     assert not imported_rooms(intruder) <= allowed("conversions")
+
+
+OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}  # public, as Python's documentation has it
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__") and name not in OF_NAMED_TUPLES
+
+
+def private_names(path: Path) -> set[str]:
+    """Private names that a file defines: functions, classes, fields, and what is set on an object."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return {name for name in names if is_private(name)}
+
+
+def private_uses(path: Path) -> set[tuple[str, str]]:
+    """Private names that a file takes from elsewhere, with the room where an import says it: `""` for an attribute."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dprounds."):
+            room = (node.module or "").split(".")[1]
+            found |= {(alias.name, room) for alias in node.names if is_private(alias.name)}
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            found.add((node.attr, ""))
+    return found
+
+
+def trespasses(path: Path, own: str, defined: dict[str, set[str]]) -> set[str]:
+    """Private names of other rooms that a file uses: by import, or of an object that its own room does not define."""
+    elsewhere = set().union(*(names for room, names in defined.items() if room != own))
+    return {
+        name
+        for name, room in private_uses(path)
+        if (room and room != own) or (not room and name in elsewhere - defined.get(own, set()))
+    }
+
+
+def defined_by_room() -> dict[str, set[str]]:
+    defined: dict[str, set[str]] = {}
+    for path in FILES:
+        defined.setdefault(room_of(path), set()).update(private_names(path))
+    return defined
+
+
+DEFINED = defined_by_room()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_room_uses_no_private_name_of_another(path: Path) -> None:
+    assert trespasses(path, room_of(path), DEFINED) == set()
+
+
+def test_the_walk_sees_private_names(tmp_path: Path) -> None:
+    intruder = tmp_path / "intruder.py"
+    intruder.write_text(
+        "from dprounds.accounting.line import _Rows\n"
+        "def f(run, line):\n"
+        "    run._own = run.__class__\n"
+        "    return run._own, run._law('remove'), line._bracket, line._replace(t=1)\n"
+    )
+    assert {"_law", "_bracket"} <= set().union(*DEFINED.values())
+    assert trespasses(intruder, "curves", {**DEFINED, "curves": {"_own"}}) == {"_Rows", "_law", "_bracket"}
+    assert trespasses(intruder, "accounting", DEFINED) == {"_law"}
+
+
+NOISES = {name for name in mechanisms.__all__ if name not in ("Mechanism", "Release", "Run")}
+BLIND = [path for path in FILES if room_of(path) == "accounting" or path.name == "poisson_sampled.py"]
+
+
+def kinds_asked(path: Path) -> set[str]:
+    """Kinds of noise that a file tells apart, by `isinstance`, by the type itself or by a pattern."""
+    asked = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        parts: list[ast.AST] = []
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            parts = [node.args[1]]
+        elif isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchClass):
+            parts = [node.cls]
+        asked |= {inner.id for part in parts for inner in ast.walk(part) if isinstance(inner, ast.Name)}
+    return asked & NOISES
+
+
+@pytest.mark.parametrize("path", BLIND, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_neither_accounting_nor_sampling_asks_what_noise_it_is(path: Path) -> None:
+    assert kinds_asked(path) == set()
+
+
+def test_the_walk_sees_a_question_of_kind(tmp_path: Path) -> None:
+    asking = tmp_path / "asking.py"
+    asking.write_text(
+        "isinstance(x, (Gaussian, int))\ntype(x) is Laplace\nmatch x:\n    case PureDP():\n        pass\n"
+        "isinstance(x, Mechanism)\n"
+    )
+    assert kinds_asked(asking) == {"Gaussian", "Laplace", "PureDP"}

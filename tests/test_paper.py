@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, and those of its text that slip."""
+"""The numbers that the paper prints, and where its approximations are wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dprounds import Gaussian, ParameterError, PoissonSampled, min_noise_multiplier, paper, plots
 
 
-def test_every_claim_of_the_paper_comes_out() -> None:
+def test_every_claim_of_the_paper_is_reproduced() -> None:
     table = paper.claims()
     assert len(table) == 3
     assert all(claim.agrees for claim in table)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from dprounds import (
     ZCDP,
@@ -78,7 +80,7 @@ def test_what_was_spent_counts() -> None:
     assert max_rounds(step, epsilon=2.0, delta=1e-5, spent=Gaussian(0.1)) == 0
 
 
-def test_rounds_beside_other_releases_are_exact() -> None:
+def test_rounds_in_addition_to_other_releases_are_exact() -> None:
     step, before = PoissonSampled(Gaussian(1.1), 0.004), Gaussian(5.0) + Laplace(20.0)
     rounds = max_rounds(step, epsilon=3.0, delta=1e-5, spent=before)
     assert (before + step * rounds).epsilon(delta=1e-5) <= 3.0 < (before + step * (rounds + 1)).epsilon(delta=1e-5)
@@ -95,7 +97,7 @@ def test_a_budget_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_noise_meets_the_budget_and_a_hair_less_does_not(method: str) -> None:
+def test_noise_meets_the_budget_and_a_millionth_less_does_not(method: str) -> None:
     def run(sigma: float) -> Release:
         return PoissonSampled(Gaussian(sigma), 0.01) * 1000
 
@@ -105,7 +107,7 @@ def test_noise_meets_the_budget_and_a_hair_less_does_not(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_rate_meets_the_budget_and_a_hair_more_does_not(method: str) -> None:
+def test_rate_meets_the_budget_and_a_millionth_more_does_not(method: str) -> None:
     def run(rate: float) -> Release:
         return PoissonSampled(Gaussian(1.0), rate) * 1000
 
@@ -146,8 +148,17 @@ def test_noise_of_the_moments_accountant_is_its_formula() -> None:
 
 
 def test_a_mechanism_alone_may_be_planned() -> None:
-    assert min_noise_multiplier(Gaussian, epsilon=1.0, delta=1e-5) > 3.0
-    assert min_noise_multiplier(Laplace, epsilon=1.0, delta=1e-5) == pytest.approx(1.0, rel=1e-3)
+    """Against the noise at which delta in closed form is the budget's; found from above, to the tolerance."""
+
+    def excess(sigma: float) -> float:  # of N(1, sigma^2) over N(0, sigma^2), at epsilon = 1
+        return float(ndtr(0.5 / sigma - sigma) - math.e * ndtr(-0.5 / sigma - sigma)) - 1e-5
+
+    gaussian = brentq(excess, 3.0, 4.0, xtol=1e-14, rtol=1e-14)
+    laplace = 1.0 / (1.0 - 2.0 * math.log1p(-1e-5))  # 1 - e^{(1 - 1/b)/2} = delta
+    for make, least in ((Gaussian, gaussian), (Laplace, laplace)):
+        found = min_noise_multiplier(make, epsilon=1.0, delta=1e-5)
+        assert least * (1 - 1e-11) <= found <= least * (1 + 1.01e-6)
+    assert gaussian == pytest.approx(3.730632, abs=1e-6)
 
 
 def test_the_whole_data_may_be_sampled() -> None:
@@ -208,7 +219,7 @@ def test_the_finest_and_the_coarsest_tolerance_end(tolerance: float) -> None:
     assert (Gaussian(noise) * 1).epsilon(delta=1e-5, method="moments") <= 1.0
 
 
-def test_noise_beside_a_run_that_nearly_fills_the_budget_is_found() -> None:
+def test_noise_in_addition_to_a_run_that_nearly_fills_the_budget_is_found() -> None:
     """The run costs 0.99999987 by itself, so that more rounds fit if their noise hides everything."""
 
     def make_run(noise: float) -> Run:

@@ -86,7 +86,7 @@ def test_every_picture_is_drawn_with_axes_and_letters_that_can_be_read(name: str
 def test_one_look_for_each_method_everywhere() -> None:
     assert tuple(plots.METHOD_STYLES) == RUN_METHODS
     assert len({look.color for look in plots.METHOD_STYLES.values()}) == len(RUN_METHODS)
-    # told apart without colour: no two have both the same dashes and the same width
+    # distinguishable without colour: no two have both the same dashes and the same width
     assert len({(str(look.dashes), look.width) for look in plots.METHOD_STYLES.values()}) == len(RUN_METHODS)
     assert {look.color for look in plots.METHOD_STYLES.values()} <= set(plots.COLORS)
     for figure in (PICTURES["rounds"](), PICTURES["profile"]()):
@@ -159,7 +159,7 @@ def test_methods_that_coincide_lie_on_each_other_so_that_all_are_seen() -> None:
             assert upper.width < lower.width or upper.dashes != "-"
 
 
-def test_the_budget_is_named_beside_the_axes_where_no_curve_is() -> None:
+def test_the_budget_is_named_to_the_right_of_the_axes_where_no_curve_is() -> None:
     for budget in (0.0, 0.01, 6.0, 9.0):
         figure = rounds_picture(epsilon=budget, allowed={"moments": 0})
         figure.draw_without_rendering()
@@ -381,7 +381,7 @@ def test_the_title_of_bars_says_what_was_asked() -> None:
     rate = questions.rate(setting, epsilon=3.0, delta=1e-5, method="balle", spent=Gaussian(50.0) * 2)
     (ax,) = pictures.by_method(rate).axes
     assert ax.get_title() == (
-        "sampling rate within ε = 3, δ = 1e-5\ngaussian, noise multiplier 1.1, 1 round\nbeside what was spent before"
+        "sampling rate within ε = 3, δ = 1e-5\ngaussian, noise multiplier 1.1, 1 round\nwith what was spent before"
     )
 
 

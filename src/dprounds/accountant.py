@@ -13,32 +13,31 @@ from typing import Any
 from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.guarantee import Guarantee
-from dprounds.mechanisms.base import Mechanism, Release
-from dprounds.mechanisms.composition import Run, check_relations
+from dprounds.mechanisms.base import Mechanism, Release, Run, check_relations
 from dprounds.planning import checked_release, max_rounds
 
 __all__ = ["Accountant", "checked_accountant"]
 
 FORMAT = "dprounds.accountant"
 VERSION = 1
-# An accountant, the process that recorded, and how often it had: see `Accountant.stamp`.
+# The name of an accountant, the process that recorded, and the number of its changes: see `Accountant.stamp`.
 STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}-[0-9]{1,20}")
 
 
 class Accountant:
     """The releases made so far, and what they cost.
 
-    What it promises holds if the parameters of the releases (noise, sampling rate, number of rounds) were fixed before
-    the first of them, or if nothing that was seen steered them. What is asked of the data may depend on all that was
-    released before; how much is spent may not. Where noise was raised or a run was ended because of what came out, or
-    the epsilon of the rounds made so far is quoted since the model was good enough then, the exact total of the history
-    is no guarantee: fix the budget beforehand and publish that one.
+    The guarantee holds if the parameters of the releases (noise, sampling rate, number of rounds) were fixed before the
+    first of them, or if nothing that was released steered them. What is asked of the data may depend on all that was
+    released before; how much is spent may not. If noise was raised or a run was ended because of what came out, or if
+    the epsilon of the rounds so far is quoted because the model was good enough then, the exact total of the history is
+    no guarantee: fix the budget beforehand and publish that one.
 
-    Tied to no training library: call `record` once a step. Equal steps merge, so a record costs microseconds and a
-    million of them no more memory than one. Threads may share one.
+    It is tied to no training library: call `record` once per step. Equal steps merge, so that a record takes
+    microseconds, and a million of them take no more memory than one. Threads may share one accountant.
 
-    A copy, and what pickle brings to another process, is an accountant of its own: what it records the original never
-    learns. So the training loops here refuse it; what is to be moved goes by `to_json` and `from_json`.
+    A copy is an independent accountant, and so is what pickle brings to another process: the original never learns what
+    a copy records. So the training loops here refuse copies. To move an accountant, use `to_json` and `from_json`.
 
     Examples
     --------
@@ -59,16 +58,16 @@ class Accountant:
         self._made_here()
 
     def _made_here(self) -> None:
-        """Begin an accountant that no other one is, whatever it holds already."""
-        self._lock = threading.RLock()  # a handler of signals may read what this thread is about to change
+        """Give this accountant an identity that no other one has, whatever it holds already."""
+        self._lock = threading.RLock()  # re-entrant, since a signal handler may read what this thread is changing
         self._identity = os.urandom(16).hex()
         self._changes = 0
-        self._given_stamp: tuple[int, str] | None = None  # and after how many changes it holds
+        self._given_stamp: tuple[int, str] | None = None  # a number of changes, and the stamp that holds there
         self._process: int | None = os.getpid()
 
     def record(self, step: Release, *, rounds: int = 1) -> None:
         """Add `rounds` rounds of `step` to the total."""
-        # the usual call, kept short
+        # the usual call, kept fast
         if type(rounds) is int and rounds == 1 and isinstance(step, Mechanism) and type(step).__hash__ is not None:
             with self._lock:
                 if step not in self._rounds:
@@ -83,32 +82,32 @@ class Accountant:
 
     @property
     def run(self) -> Run:
-        """All that was recorded, as one run."""
+        """Everything recorded, as one run."""
         with self._lock:
             return Run(tuple(self._rounds.items()))
 
     @property
     def stamp(self) -> str:
-        """A name that no other total has: who shows the same one has the same releases, not only as many.
+        """A name that no other total has: two accountants with one stamp hold the same releases, not only as many.
 
         It changes whenever something is recorded. A copy, and what `from_json` restores, keep it until they record.
         """
         given = self._given_stamp
         if given is not None and given[0] == self._changes:
             return given[1]
-        # with the process, since a fork has two accountants of one identity
+        # with the process, since after a fork two accountants have one identity
         return f"{self._identity}-{os.getpid()}-{self._changes}"
 
-    def _record_if(self, step: Mechanism, stamp: str) -> str | None:
-        """The stamp after one more round of `step`; None, and nothing recorded, if anything was since `stamp`."""
+    def record_if(self, step: Mechanism, stamp: str) -> str | None:
+        """Record one more round of `step` and return the new stamp; None, unrecorded, if anything was since `stamp`."""
         with self._lock:
             if self.stamp != stamp:
                 return None
             self.record(step)
             return self.stamp
 
-    def _replace_if(self, other: Accountant, stamp: str) -> bool:
-        """Whether this is now what `other` is, of which it held a part; not if anything was recorded since `stamp`."""
+    def replace_if(self, other: Accountant, stamp: str) -> bool:
+        """Take over the total of `other`, which holds all of this one; False if anything was recorded since `stamp`."""
         with self._lock:
             if self.stamp != stamp:
                 return False
@@ -142,7 +141,7 @@ class Accountant:
         return self.run.delta(epsilon=epsilon, method=method)
 
     def guarantee(self, *, delta: float, method: str | None = None) -> Guarantee:
-        """What may be said of everything recorded, at `delta`."""
+        """The guarantee of everything recorded, at `delta`."""
         return self.run.guarantee(delta=delta, method=method)
 
     def remaining_rounds(self, step: Release, *, epsilon: float, delta: float, method: str | None = None) -> int:
@@ -159,7 +158,7 @@ class Accountant:
 
         Guarantee
         ---------
-        Raises `ParameterError` for a mechanism of your own, of which JSON could keep the name and not what it does.
+        Raises `ParameterError` for a mechanism of your own: JSON would keep its name and not what it does.
         """
         with self._lock:
             run, stamp = self.run, self.stamp
@@ -206,13 +205,13 @@ class Accountant:
 
 
 def checked_accountant(name: str, value: object) -> Accountant:
-    """`value`, an accountant of this process and no copy: what a copy records the original never learns."""
+    """`value`, an accountant of this process and not a copy: the original never learns what a copy records."""
     if not isinstance(value, Accountant):
         raise ParameterError(f"{name} must be an Accountant, got {_validate.show(value)}.")
     if value._process != os.getpid():
         raise ParameterError(
             f"{name} must be the accountant itself, got a copy, or one of another process: the original would not "
-            "learn what it records. Use threads in place of processes, or move it by to_json and from_json."
+            "learn what it records. Use threads instead of processes, or move it by to_json and from_json."
         )
     return value
 

@@ -1,4 +1,4 @@
-"""What may be said of a run."""
+"""The guarantee of a run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 __all__ = ["Guarantee", "is_exact"]
 
-# Relative to the reported number. A person who reads three digits of it reads three digits of the truth.
+# Relative to the reported number: whoever reads three digits of that reads three digits of the truth.
 EXACT_WITHIN = 1e-3
 
 
 def is_exact(lower: float, upper: float) -> bool:
-    """Whether the truth, which is between these, is within a thousandth of the upper one."""
+    """Whether the truth, which is between `lower` and `upper`, is within a thousandth of `upper`."""
     return lower == upper or upper - lower <= EXACT_WITHIN * upper
 
 
@@ -24,9 +24,9 @@ class Guarantee:
     epsilon, delta
         The guarantee: every pair of neighbours is (epsilon, delta)-close.
     method
-        The bound that proved it. ``"exact"`` says that the truth is within a thousandth of `upper`, which three printed
-        digits do not tell apart; where the exact accountant proved less than that, it is ``"bound"``, and `lower` tells
-        how far the truth may be.
+        The bound that proved it. ``"exact"`` says that the truth is within a thousandth of `upper`, so that three
+        printed digits are those of the truth. Where the exact accountant proved less than that, it is ``"bound"``, and
+        `lower` says how far the truth may be.
     order
         The Rényi order that proved it; `inf` for pure DP, None where no single order did.
     lower, upper

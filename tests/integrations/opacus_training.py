@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")
     opacus: Any = pytest.importorskip("opacus", reason="Opacus is not installed")
     from opacus.utils.batch_memory_manager import BatchMemoryManager

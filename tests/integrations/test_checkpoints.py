@@ -42,7 +42,7 @@ def test_what_is_recorded_after_a_round_is_on_disk_before_the_next_one(
     def release_something(state: NoisySGD) -> None:
         if state.rounds == 2:
             state.accountant.record(Laplace(20.0))
-            assert state.remaining > 10  # planned anew meanwhile, and to be saved all the same
+            assert state.remaining > 10  # this plans again, and the release must be saved in spite of that
             if error is not None:
                 raise error
 
@@ -172,7 +172,7 @@ def test_a_checkpoint_holds_nothing_from_which_noise_could_be_computed(tmp_path:
         assert str(file["stamp"]) != stamp
 
 
-def test_a_checkpoint_does_not_tell_the_number_of_records(tmp_path: Path) -> None:
+def test_a_checkpoint_does_not_reveal_the_number_of_records(tmp_path: Path) -> None:
     """It is covered by the guarantee, for adding or removing a record."""
     found = []
     for records in (20, 21):
@@ -286,7 +286,7 @@ def test_a_checkpoint_with_something_else_in_an_entry_is_refused(tmp_path: Path,
         training(checkpoint=path)
 
 
-def test_what_is_no_archive_and_what_is_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_archive_or_has_no_folder_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
@@ -338,7 +338,7 @@ def test_an_accountant_is_brought_up_to_the_checkpoint_once(tmp_path: Path) -> N
 
 
 def test_a_script_that_runs_again_counts_the_rounds_it_makes_again(tmp_path: Path) -> None:
-    """Its first training has no checkpoint. Made anew it holds as many rounds as it did when the second one began."""
+    """Its first training has no checkpoint. Run again, it holds as many rounds as when the second one began."""
     path, computed = tmp_path / "second.npz", []
 
     def watch(weights: Any, lot: Any, clip_norm: float) -> Any:
@@ -372,7 +372,7 @@ def test_a_script_of_two_trainings_with_a_checkpoint_each_counts_every_round_onc
     assert ledger.run == STEP * (11 + 25)
 
 
-def test_a_checkpoint_without_stamps_is_resumed_and_no_accountant_is_taken_for_its_start(tmp_path: Path) -> None:
+def test_a_checkpoint_without_stamps_is_resumed_and_no_accountant_counts_as_its_start(tmp_path: Path) -> None:
     path, start = tmp_path / "run.npz", Accountant()
     start.record(Laplace(5.0))
     kept = start.to_json()
@@ -409,7 +409,7 @@ def test_a_link_to_a_checkpoint_is_the_checkpoint(tmp_path: Path) -> None:
     training(checkpoint=link).run(1)
     assert link.is_symlink()
     assert recorded(on_disk(path)) == recorded(training(checkpoint=path).accountant) == 6
-    assert checkpoints.planned_beside(link, Accountant()) == checkpoints.planned_beside(path, Accountant())
+    assert checkpoints.spent_before(link, Accountant()) == checkpoints.spent_before(path, Accountant())
     circle = tmp_path / "circle.npz"
     circle.symlink_to(circle)
     with pytest.raises(ParameterError, match="checkpoint"):
@@ -459,13 +459,13 @@ def test_what_another_run_has_spent_is_added_to_what_the_checkpoint_holds(tmp_pa
     resumed = training(checkpoint=path, accountant=ledger, epsilon=9.0)
     assert resumed.accountant is ledger
     assert ledger.run == STEP * (300 + others)
-    # from here on the training has that beside it, and counts it once
+    # from here on the training counts that once, in addition to its own rounds
     resumed.run(1)
     for accountant in (Accountant.from_json(kept), None):
         assert training(checkpoint=path, accountant=accountant, epsilon=9.0).accountant.run == STEP * (301 + others)
 
 
-def test_other_spending_beside_the_start_is_never_taken_for_the_start(tmp_path: Path) -> None:
+def test_other_spending_in_addition_to_the_start_never_counts_as_the_start(tmp_path: Path) -> None:
     path, start, other = tmp_path / "run.npz", Accountant(), Accountant()
     start.record(STEP, rounds=2)
     other.record(STEP)
@@ -488,6 +488,6 @@ def test_the_accountant_that_has_recorded_a_training_goes_on_with_it(tmp_path: P
     # as many as are reserved on disk, and what else it holds by now
     accountant.record(Laplace(9.0))
     assert training(checkpoint=path, accountant=accountant, reserve=5).accountant.run == STEP * 8 + Laplace(9.0)
-    # once another accountant has gone on with the file, this one knows no longer what is in it
+    # once another accountant has gone on with the file, this one no longer knows what is in it
     training(checkpoint=path).run(1)
     assert training(checkpoint=path, accountant=accountant).accountant.run == STEP * (8 + 9) + Laplace(9.0)

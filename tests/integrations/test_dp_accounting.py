@@ -72,7 +72,7 @@ EVENTS = [
 class TestContract(privacy_accountant_test.PrivacyAccountantTest):  # type: ignore[misc]  # dp-accounting has no types
     """What dp-accounting asks of every accountant."""
 
-    __unittest_skip__ = False  # the suite skips itself, and hence its heirs, where pytest collects them
+    __unittest_skip__ = False  # the suite skips itself and its subclasses where pytest collects them
 
     def _make_test_accountants(self) -> Collection[Any]:
         return [
@@ -161,7 +161,7 @@ def test_counts_may_be_integers_of_numpy() -> None:
     assert run_from_dp_event(event) == Gaussian(1.1) * 12
 
 
-def test_a_whole_float_is_a_count_and_a_truth_is_none() -> None:
+def test_a_whole_float_is_a_count_and_a_boolean_is_not() -> None:
     for whole in (2.0, np.float64(2.0)):
         event = dp.SelfComposedDpEvent(GAUSSIAN, whole)
         for tree in (event, dp.ComposedDpEvent([event]), dp.SelfComposedDpEvent(event, 1)):
@@ -193,7 +193,7 @@ def test_a_count_beyond_all_numbers_is_refused_and_changes_nothing() -> None:
     assert accountant.run == Gaussian(1.1) * (10**308 + 1)
 
 
-def test_a_copy_is_an_accountant_of_its_own() -> None:
+def test_a_copy_is_independent() -> None:
     accountant = ExactAccountant().compose(GAUSSIAN, 3)
     for other in (copy.copy(accountant), copy.deepcopy(accountant), pickle.loads(pickle.dumps(accountant))):
         other.compose(DPSGD)
@@ -237,7 +237,7 @@ def test_several_gaussians_are_one_however_large_their_noise(noise: float) -> No
     assert truth * (1 - 1e-14) <= mechanism.mechanism.noise_multiplier <= truth
 
 
-def test_ever_so_many_large_noises_count_beside_a_small_one() -> None:
+def test_very_many_large_noises_count_together_with_a_small_one() -> None:
     many = dp.SelfComposedDpEvent(dp.GaussianDpEvent(1e155), 10**308)  # a hundredth of the small one's precision
     event = dp.PoissonSampledDpEvent(0.1, dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), many]))
     [(mechanism, _)] = run_from_dp_event(event).parts
@@ -315,7 +315,7 @@ def test_what_is_not_proven_is_not_supported(event: Any, relation: Any) -> None:
     assert accountant.ledger == dp.NoOpDpEvent()
 
 
-# Of each class of events, what accountants tell apart. The test below fails for a class that is missing.
+# For each class of events, the cases that accountants treat differently. The test below fails if a class is missing.
 EXAMPLES: dict[str, list[Any]] = {
     "NoOpDpEvent": [dp.NoOpDpEvent()],
     "NonPrivateDpEvent": [dp.NonPrivateDpEvent()],
@@ -433,7 +433,7 @@ def test_replacing_a_record_moves_a_sum_twice_as_far() -> None:
 
 
 @pytest.mark.parametrize("relation", [None, "REPLACE_ONE", 0, 1, 2, 3, RELATION, True])
-def test_a_relation_that_is_none_is_refused(relation: Any) -> None:
+def test_what_is_not_a_relation_is_refused(relation: Any) -> None:
     for refused in (
         lambda: ExactAccountant(relation),
         lambda: run_from_dp_event(GAUSSIAN, neighboring_relation=relation),
@@ -463,7 +463,7 @@ def test_the_ends_of_delta() -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, -0.1, 1.5])
-def test_a_delta_that_is_none_is_refused(bad: float) -> None:
+def test_an_invalid_delta_is_refused(bad: float) -> None:
     for accountant in (ExactAccountant(), ExactAccountant().compose(dp.NonPrivateDpEvent())):
         with pytest.raises(ParameterError):
             accountant.get_epsilon(bad)
@@ -471,7 +471,7 @@ def test_a_delta_that_is_none_is_refused(bad: float) -> None:
         ExactAccountant().compose(GAUSSIAN).get_delta(math.nan)
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_what_is_not_an_event_is_refused() -> None:
     with pytest.raises(ParameterError):
         run_from_dp_event(Gaussian(1.0))
     with pytest.raises(TypeError):

@@ -71,7 +71,7 @@ def test_a_gradient_that_is_not_finite_is_never_released_but_its_round_is_record
     assert sum(rounds for _, rounds in run.accountant.run.parts) == 1
 
 
-def test_scores_beyond_the_floats_are_refused() -> None:
+def test_scores_beyond_the_range_of_doubles_are_refused() -> None:
     gradients = LogisticGradients(np.full((2, 1), 1e150), [0, 1])
     with pytest.raises(NumericalError, match="not finite"):
         gradients(np.array([1e300, 0.0]), np.array([0, 1]), 1.0)
@@ -101,7 +101,7 @@ def test_a_gradient_sum_of_the_wrong_shape_is_refused() -> None:
         ([[1.0]], [0], 1),
     ],
 )
-def test_features_and_labels_that_cannot_be_are_refused(features: Any, labels: Any, classes: int) -> None:
+def test_invalid_features_and_labels_are_refused(features: Any, labels: Any, classes: int) -> None:
     with pytest.raises(ParameterError):
         LogisticGradients(features, labels, classes=classes)
 
@@ -114,7 +114,7 @@ def test_features_and_their_norms_stay_together() -> None:
 
 
 def test_gradients_of_nothing_are_left_as_they_are() -> None:
-    """A quotient of a large bound and the norm 0 would overflow, which is an error where warnings are."""
+    """The quotient of a large bound and the norm 0 would overflow, and warnings are errors here."""
     factors = clip_factors(np.array([0.0, 5e-324, 1.0, 2e6]), 1e6, terms=3)
     assert factors[:3].tolist() == [1.0, 1.0, 1.0]
     assert 0.5 * (1 - 1e-14) < factors[3] < 0.5

@@ -102,8 +102,8 @@ def test_the_signal_is_the_sum_over_the_public_lot_size() -> None:
 
 
 @pytest.mark.parametrize("records", [20, 21])
-def test_the_size_of_the_noise_does_not_tell_the_number_of_records(records: int) -> None:
-    """An audit: without any signal, what remains is noise, of which many weights tell the size.
+def test_the_size_of_the_noise_does_not_reveal_the_number_of_records(records: int) -> None:
+    """An audit: without any signal, only noise remains, and many weights show its size.
 
     A divisor that counts the records would make the mean square differ by 10 % between 20 records and 21.
     """
@@ -264,14 +264,14 @@ def test_runs_in_threads_that_share_an_accountant_keep_to_the_budget_together() 
 
 
 def test_what_another_thread_spends_between_plan_and_round_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    run, record_if = training(), Accountant._record_if
+    run, record_if = training(), Accountant.record_if
 
     def too_late(accountant: Accountant, step: Any, stamp: str) -> str | None:
         monkeypatch.undo()
         accountant.record(Laplace(2.0))  # by another thread, just before
         return record_if(accountant, step, stamp)
 
-    monkeypatch.setattr(Accountant, "_record_if", too_late)
+    monkeypatch.setattr(Accountant, "record_if", too_late)
     run.run()
     assert Laplace(2.0) in run.accountant.run.mechanisms
     assert run.accountant.epsilon(delta=DELTA, method="optimal") <= EPSILON
@@ -279,7 +279,7 @@ def test_what_another_thread_spends_between_plan_and_round_counts(monkeypatch: p
 
 
 def test_runs_with_one_seed_share_no_noise_whichever_thread_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger, record_if = Accountant(), Accountant._record_if
+    ledger, record_if = Accountant(), Accountant.record_if
     first, second = (training(accountant=ledger, random_state=1) for _ in range(2))
 
     def overtaken(accountant: Accountant, step: Any, stamp: str) -> str | None:
@@ -288,7 +288,7 @@ def test_runs_with_one_seed_share_no_noise_whichever_thread_comes_first(monkeypa
         second.run(1)  # the other thread records and computes before this one computes
         return found
 
-    monkeypatch.setattr(Accountant, "_record_if", overtaken)
+    monkeypatch.setattr(Accountant, "record_if", overtaken)
     first.run(1)
     assert recorded(ledger) == 2
     assert np.abs(first.weights - second.weights).min() > 1e-6
@@ -301,7 +301,7 @@ def test_a_copy_of_an_accountant_is_refused(copied: Any) -> None:
 
 
 def test_a_copy_of_a_run_is_refused() -> None:
-    """It would have the same noise, and an accountant of which nobody knows."""
+    """It would have the same noise, and an accountant that nobody reads."""
     run = training()
     run.run(1)
     for copied in (copy.deepcopy(run), pickle.loads(pickle.dumps(run))):
@@ -442,7 +442,7 @@ def test_a_resumed_run_with_a_seed_draws_other_noise(tmp_path: Path) -> None:
 
 
 def test_runs_with_one_seed_and_one_accountant_share_no_noise() -> None:
-    """Else twice the weights of one clipping norm less those of its double would have no noise left in them."""
+    """Otherwise twice the weights of one clipping norm less those of its double would have no noise left in them."""
     ledger = Accountant()
     first, second = (training(accountant=ledger, random_state=1, clip_norm=clip) for clip in (1.0, 2.0))
     for run in (first, second, first):
@@ -472,7 +472,7 @@ def test_the_stream_of_a_seed_depends_on_all_that_is_recorded() -> None:
 
 
 def test_it_needs_nothing_but_numpy() -> None:
-    """Beside what the accountant itself loads."""
+    """In addition to what the accountant itself loads."""
     script = (
         "import sys, dprounds.integrations.noisy_sgd\n"
         "print(*{name.split('.')[0] for name in sys.modules} & {'torch', 'opacus', 'sklearn', 'pandas', 'matplotlib'})"

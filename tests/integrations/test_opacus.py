@@ -19,7 +19,7 @@ from dprounds import Gaussian, ParameterError, PoissonSampled, UnsupportedError
 from tests.integrations.opacus_training import DELTA, TENTH, marks, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from opacus import accountants
     from opacus.accountants import utils
 
@@ -118,7 +118,7 @@ def test_a_step_without_noise_costs_infinity() -> None:
     ("noise", "rate"),
     [(math.nan, 0.1), (1.0, math.nan), (-1.0, 0.1), (math.inf, 0.1), (1.0, 1.5), (1.0, 256.0), (1.0, -0.1), ("1", 0.1)],
 )
-def test_a_step_refuses_what_is_no_step(noise: Any, rate: Any) -> None:
+def test_invalid_noise_and_rates_are_refused(noise: Any, rate: Any) -> None:
     accountant = ExactAccountant()
     accountant.step(noise_multiplier=1.0, sample_rate=0.1)
     with pytest.raises(ParameterError):
@@ -131,7 +131,7 @@ def test_a_step_refuses_what_is_no_step(noise: Any, rate: Any) -> None:
 @pytest.mark.parametrize(
     ("noise", "rate"), [(True, 1.0), (1.0, True), (np.array([1.0]), 1.0), (1.0, np.array([1.0])), (torch.ones(1), 1.0)]
 )
-def test_what_equals_the_last_step_is_still_checked(noise: Any, rate: Any) -> None:
+def test_a_step_that_equals_the_last_one_is_still_checked(noise: Any, rate: Any) -> None:
     accountant = exact([(1.0, 1.0, 1)])
     with pytest.raises(ParameterError):
         accountant.step(noise_multiplier=noise, sample_rate=rate)
@@ -160,7 +160,7 @@ def test_a_step_of_usual_numbers_takes_no_slow_check(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("rate", [0.1, 1 / 3, 1 / 58_594, 1 / (10**6 + 3), 3 * 2.0**-24, 1e-9, 1.0])
 def test_the_rate_is_what_pytorch_draws_below_it(rate: float) -> None:
-    # the two draws on either side of it
+    # the two multiples on either side of the rate
     drawn = drawn_rate(rate)
     below, at = torch.tensor([drawn - 2.0**-24, drawn])
     assert drawn >= rate
@@ -171,7 +171,7 @@ def test_the_rate_is_what_pytorch_draws_below_it(rate: float) -> None:
 
 def test_pytorch_draws_multiples_of_the_grid() -> None:
     assert (torch.rand(100_000) * 2**24 % 1 == 0).all()
-    assert drawn_rate(3 * 2.0**-24 + 1e-15) == 3 * 2.0**-24 + 1e-15  # the draw is at most that, and never less is said
+    assert drawn_rate(3 * 2.0**-24 + 1e-15) == 3 * 2.0**-24 + 1e-15  # a rate is never recorded lower
 
 
 @pytest.mark.parametrize("history", [[(1.0, 0.1)], [(1.0, 0.1, -1)], [(1.0, 0.1, 1.5)], [(1.0, 0.1, None)], 3, [3]])
@@ -298,7 +298,7 @@ def test_epochs_count_the_batches_that_a_loop_makes(records: int, batch: int, ep
         {"steps": None, "epochs": 1e308},
     ],
 )
-def test_a_target_that_is_none_is_refused(bad: dict[str, Any]) -> None:
+def test_an_invalid_target_is_refused(bad: dict[str, Any]) -> None:
     target: dict[str, Any] = {"target_epsilon": 3.0, "target_delta": DELTA, "sample_rate": 0.1, "steps": 10}
     with pytest.raises(ParameterError):
         get_noise_multiplier(**{**target, **bad})

@@ -14,7 +14,7 @@ from dprounds import ParameterError
 from tests.integrations.opacus_training import DELTA, Training, marks
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from dprounds.integrations.opacus import ExactAccountant
 
 pytestmark = marks
@@ -75,7 +75,7 @@ def test_of_two_that_resumed_from_one_state_neither_is_taken_for_the_other() -> 
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda accountant: pickle.loads(pickle.dumps(accountant))]
 )
-def test_a_copy_is_an_account_of_its_own_that_has_the_same_beginning(copied: Any) -> None:
+def test_a_copy_is_an_independent_account_with_the_same_beginning(copied: Any) -> None:
     first = recorded(*HELD)
     second = recorded((2.0, 0.1, 3), on=copied(first))
     assert len(first) == 5
@@ -144,7 +144,7 @@ def test_a_state_without_stamps_is_loaded_before_the_first_step_and_is_one_train
         first.load_state_dict({**early, "history": [*HELD, (2.0, 0.1, 5)]})
 
 
-def test_a_state_round_trips_and_is_no_window_into_the_accountant() -> None:
+def test_a_state_round_trips_and_is_independent_of_the_accountant() -> None:
     first, second = recorded((1.2, 0.01, 100), (1.0, 0.01, 100)), ExactAccountant()
     state = first.state_dict()
     assert state["mechanism"] == "dprounds"

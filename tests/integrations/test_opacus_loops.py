@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from dprounds import Gaussian, InfeasibleError, ParameterError, PoissonSampled, UnsupportedError, max_rounds
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 from tests.integrations.opacus_training import DELTA, TENTH, Training, marks, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from opacus import schedulers
     from opacus.data_loader import DPDataLoader
     from opacus.utils.batch_memory_manager import BatchMemoryManager
@@ -212,7 +212,7 @@ def test_more_noise_than_planned_needs_no_other_plan(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("line", [(2.9, 0.1, 1), (3.0, 0.2, 1), (0.0, 0.1, 1), (math.nan, 0.1, 1)])
-def test_what_was_not_planned_is_planned_anew(line: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_not_planned_is_planned_again(line: tuple[float, float, int], monkeypatch: pytest.MonkeyPatch) -> None:
     accountant = ExactAccountant()
     budget = Budget(accountant, epsilon=2.0, delta=DELTA, method=None)
     assert budget.affords(3.0, 0.1, 1)
@@ -408,7 +408,7 @@ def test_fewer_records_than_recorded_are_no_trouble() -> None:
     assert len(training.accountant) == 20
 
 
-def test_batches_of_a_sampler_of_ones_own_are_taken_where_it_is_said() -> None:
+def test_batches_of_the_users_own_sampler_are_accepted_where_declared() -> None:
     training = Training(noise_multiplier=1.0)
     drawn = list(training.loader)
     with pytest.raises(ParameterError, match="own_sampler=True"):
@@ -427,7 +427,7 @@ def test_a_loop_inside_of_another_sees_the_draws_too() -> None:
 
 
 @pytest.mark.parametrize("delta", [1 / 120, 0.1])
-def test_a_delta_that_one_record_in_the_clear_would_meet_is_remarked_on(delta: float) -> None:
+def test_a_delta_that_one_published_record_would_meet_gives_a_warning(delta: float) -> None:
     training = Training(noise_multiplier=1.0)
     with pytest.warns(UserWarning, match="not below 1/n for n=120"):
         next(while_affordable(training.loader, training.optimizer, epsilon=5.0, delta=delta))

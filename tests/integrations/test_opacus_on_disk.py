@@ -18,7 +18,7 @@ from dprounds import ParameterError
 from tests.integrations.opacus_training import DELTA, Training, marks, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from dprounds.integrations.opacus import ExactAccountant, count_ahead, on_disk, while_affordable
 
 pytestmark = marks
@@ -180,7 +180,7 @@ def test_the_file_of_another_training_is_refused(tmp_path: Path) -> None:
         '{"format": "dprounds.opacus", "version": 1, "history": [[NaN, 0.1, 0]], "stamps": []}',
     ],
 )
-def test_a_damaged_file_is_never_taken_for_an_empty_one(text: str, tmp_path: Path) -> None:
+def test_a_damaged_file_never_counts_as_an_empty_one(text: str, tmp_path: Path) -> None:
     path = tmp_path / "spent.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(ParameterError, match=r"spent\.json"), count_ahead(ExactAccountant(), path):
@@ -198,7 +198,7 @@ def test_a_damaged_file_is_never_taken_for_an_empty_one(text: str, tmp_path: Pat
         ({"reserve": 1.5}, "reserve"),
     ],
 )
-def test_what_is_no_block_is_refused(bad: dict[str, Any], match: str, tmp_path: Path) -> None:
+def test_invalid_arguments_of_a_block_are_refused(bad: dict[str, Any], match: str, tmp_path: Path) -> None:
     if isinstance(bad.get("path"), str):
         bad = {"path": tmp_path / bad["path"]}
     given: dict[str, Any] = {"accountant": ExactAccountant(), "path": tmp_path / "spent.json", **bad}

@@ -14,13 +14,13 @@ from dprounds import Gaussian, ParameterError, PoissonSampled, UnsupportedError
 from tests.integrations.opacus_training import DELTA, marks, opacus, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from dprounds.integrations.opacus import make_private_with_public_records, while_affordable
 
 pytestmark = marks
 
 BATCH, NOISE, STEPS, SIDE = 64, 8.0, 1, 80
-RECORDS = 29 * BATCH  # one record more, and Opacus makes 30 batches an epoch in place of 29
+RECORDS = 29 * BATCH  # with one record more, Opacus makes 30 batches per epoch instead of 29
 TRAININGS = 40
 
 
@@ -55,7 +55,7 @@ def mean_square(records: int, public_records: int | None) -> tuple[float, Any]:
 
 
 def audited(public_records: int | None, *thresholds: float) -> tuple[float, float]:
-    """An epsilon that trainings with and without one record prove, at 99 % confidence a threshold; and the claimed."""
+    """An epsilon that trainings with and without one record prove, at 99 % confidence per threshold; and the claim."""
     torch.manual_seed(0)
     trainings = [[mean_square(n, public_records) for _ in range(TRAININGS)] for n in (RECORDS, RECORDS + 1)]
     leaked = 0.0
@@ -74,7 +74,7 @@ def variance(divisor: float) -> float:
 
 
 def test_adding_a_record_to_plain_opacus_leaks_more_than_its_epsilon() -> None:
-    # int(1857 / 30) = 61 in place of 64; the threshold is fixed by theory, between the two
+    # int(1857 / 30) = 61 instead of 64; the threshold is fixed by theory, between the two
     leaked, claimed = audited(None, math.sqrt(variance(64) * variance(61)))
     assert claimed < 0.03
     assert leaked > 1.5
@@ -132,7 +132,7 @@ def test_its_epsilon_is_that_of_the_public_rate() -> None:
 
 
 @pytest.mark.parametrize("public_records", [0, 63, -1, 1.5, "2000", None])
-def test_a_number_of_records_that_is_none_is_refused(public_records: Any) -> None:
+def test_an_invalid_number_of_records_is_refused(public_records: Any) -> None:
     with pytest.raises(ParameterError, match="public_records"):
         make_private_with_public_records(
             opacus.PrivacyEngine(accountant="dprounds"),

@@ -16,7 +16,7 @@ from dprounds import Gaussian, ParameterError, PoissonSampled, UnsupportedError
 from tests.integrations.opacus_training import DELTA, TENTH, Training, marks, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from opacus import schedulers
 
     from dprounds.integrations.opacus import ExactAccountant, get_noise_multiplier
@@ -267,7 +267,7 @@ def test_a_coarser_draw_of_another_device_is_in_the_rate() -> None:
 
 
 @pytest.mark.parametrize("noise", [math.nan, math.inf, -1.0, "1"])
-def test_noise_that_is_none_is_refused_before_the_weights_move(noise: Any) -> None:
+def test_invalid_noise_is_refused_before_the_weights_move(noise: Any) -> None:
     training = Training(noise_multiplier=1.0)
     training.step(next(iter(training.loader)))
     training.optimizer.noise_multiplier = noise

@@ -12,7 +12,7 @@ from dprounds import Gaussian, InfeasibleError, ParameterError, PoissonSampled, 
 from tests.integrations.opacus_training import DELTA, TENTH, Training, marks, torch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to mend
+    warnings.simplefilter("ignore")  # what PyTorch deprecates is not ours to fix
     from dprounds.integrations.opacus import allow_accumulation, while_affordable
     from dprounds.integrations.opacus.history import ANY, ONE, READINGS, SEPARATE, line_of_passes, one_step
 
@@ -72,7 +72,7 @@ def test_passes_over_any_batches_are_a_release_at_a_higher_rate() -> None:
 
 
 @pytest.mark.parametrize("over", READINGS)
-def test_single_passes_are_recorded_as_ever(over: str) -> None:
+def test_single_passes_are_recorded_as_usual(over: str) -> None:
     training = accumulating(1.0, over)
     for batch in training.loader:
         training.step(batch)
@@ -146,7 +146,7 @@ def test_the_rate_of_any_batches_is_a_rate(rate: float) -> None:
 # What is refused
 
 
-def test_passes_of_which_nothing_was_said_are_refused_before_the_weights_move() -> None:
+def test_undeclared_passes_are_refused_before_the_weights_move() -> None:
     training = accumulating(1.0)
     first, second, *_ = training.loader
     weights = [p.detach().clone() for p in training.module.parameters()]
@@ -161,7 +161,7 @@ def test_passes_of_which_nothing_was_said_are_refused_before_the_weights_move() 
 
 
 @pytest.mark.parametrize("over", [None, "", "same", 2, True])
-def test_a_reading_that_is_none_is_refused(over: Any) -> None:
+def test_an_invalid_declaration_is_refused(over: Any) -> None:
     with pytest.raises(ParameterError, match="separate batches"):
         allow_accumulation(Training(noise_multiplier=1.0).optimizer, over=over)
 
@@ -178,7 +178,7 @@ def test_two_passes_over_each_batch_of_a_loop_are_seen_and_refused() -> None:
     assert training.accountant.history == []
 
 
-def test_two_passes_over_each_batch_of_a_loop_stop_in_time_where_it_was_said() -> None:
+def test_declared_passes_over_each_batch_of_a_loop_stop_in_time() -> None:
     training = accumulating(4.0, ONE)
     for batch in while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA, accumulated=2):
         sum_of(training, batch, batch)
@@ -189,7 +189,7 @@ def test_two_passes_over_each_batch_of_a_loop_stop_in_time_where_it_was_said() -
     assert training.optimizer.step_hook.loops == []
 
 
-def test_more_passes_than_a_loop_was_told_of_are_refused_where_they_exceed_the_budget() -> None:
+def test_more_passes_than_declared_are_refused_where_they_exceed_the_budget() -> None:
     training = accumulating(4.0, ONE)
 
     def train() -> None:

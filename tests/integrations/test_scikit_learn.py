@@ -54,7 +54,7 @@ def test_every_check_of_scikit_learn_passes() -> None:
 def test_one_record_more_changes_nothing_but_what_the_record_says() -> None:
     """An audit: where all features are zero, the coefficients are noise, and the same for 20 records and for 21.
 
-    With a divisor that counted the records they differed by 5 % each, and 20,000 of them told which number it was.
+    With a divisor that counted the records they differed by 5 % each, and 20,000 of them showed which number it was.
     """
     found = []
     for records in (20, 21):
@@ -63,7 +63,7 @@ def test_one_record_more_changes_nothing_but_what_the_record_says() -> None:
     first, second = found
     assert first.keys() == second.keys()
     assert (first.pop("coef_") == second.pop("coef_")).all()
-    assert (first.pop("intercept_") != second.pop("intercept_")).all()  # of which each record has its say
+    assert (first.pop("intercept_") != second.pop("intercept_")).all()  # every record contributes to the intercept
     assert (first.pop("classes_") == second.pop("classes_")).all()
     assert first == second
 
@@ -136,7 +136,7 @@ def test_a_grid_search_shares_the_budget_among_its_fits(digits: tuple[Any, Any, 
 
 
 @pytest.mark.parametrize("method", [None, "moments"])
-def test_a_second_fit_beside_one_that_planned_for_itself_alone_says_what_to_do(
+def test_a_second_fit_after_one_that_planned_for_itself_alone_says_what_to_do(
     digits: tuple[Any, Any, Any, Any], method: str | None
 ) -> None:
     X, y, _, _ = digits
@@ -217,7 +217,7 @@ def test_fits_with_one_seed_and_one_accountant_share_no_noise(digits: tuple[Any,
     assert (first == quick(rounds=3, random_state=1).fit(X, y).coef_).all()
 
 
-def test_a_checkpoint_goes_on_beside_what_the_accountant_holds(
+def test_a_checkpoint_goes_on_in_addition_to_what_the_accountant_holds(
     digits: tuple[Any, Any, Any, Any], tmp_path: Path
 ) -> None:
     X, y, _, _ = digits
@@ -271,7 +271,7 @@ def test_declared_classes_may_be_missing_from_the_records_but_not_the_other_way_
         quick(rounds=3).fit(X[y == 1], y[y == 1])
 
 
-def test_what_cannot_be_is_refused(digits: tuple[Any, Any, Any, Any]) -> None:
+def test_invalid_parameters_are_refused(digits: tuple[Any, Any, Any, Any]) -> None:
     X, y, _, _ = digits
     for name, bad in (
         ("epsilon", np.nan),

@@ -88,7 +88,7 @@ def test_it_plans_once_for_a_loop_of_one_step(monkeypatch: pytest.MonkeyPatch) -
     assert plans == [accountant.run.rounds, 0]  # at first, and when that was used up
 
 
-def test_a_body_that_records_something_new_each_time_is_not_planned_anew_each_time(
+def test_a_body_that_records_something_new_each_time_is_not_planned_again_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     plans = []

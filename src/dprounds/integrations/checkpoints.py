@@ -1,4 +1,4 @@
-"""Checkpoints of noisy SGD: weights, and all that was spent, on disk before it is spent."""
+"""Checkpoints of noisy SGD: the weights and the record of what is spent, on disk before it is spent."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from dprounds import _validate
 from dprounds.accountant import Accountant
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.integrations.gradients import Array
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 
-__all__ = ["REAL", "Saved", "joined", "locked", "planned_beside", "read", "resolved", "sync_folder", "write"]
+__all__ = ["REAL", "Saved", "joined", "locked", "read", "resolved", "spent_before", "sync_folder", "write"]
 
 REAL = _validate.Interval.parse("(-inf, inf)")
 FORMAT = "dprounds.noisy_sgd"
 VERSION = 4
-# The name of the number by which the divisor was made: up to version 3 it was the true number of records. Version 2 had
-# accountants without a stamp: none that is passed is taken for theirs, and all that is spent adds up.
+# The name of the number from which the divisor was made. Up to version 3 that was the true number of records.
+# Accountants of version 2 had no stamp, so no accountant that is passed counts as theirs, and everything spent adds up.
 PUBLIC_RECORDS = {
     f"{FORMAT} 2": "records.npy",
     f"{FORMAT} 3": "records.npy",
     f"{FORMAT} {VERSION}": "public_records.npy",
 }
 COUNT = _validate.Interval.parse("[1, inf)")
-# All that reading bytes that are no whole archive of arrays was seen or is documented to raise.
+# Every exception that was seen, or is documented, when bytes are read that are not a whole archive of arrays.
 UNREADABLE = (
     OSError,
     EOFError,
@@ -59,12 +59,13 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds. No state of a random generator: whoever reads it could subtract the noise.
+    """What a checkpoint holds.
 
-    Nor the true number of records: who is among them may not be told by it.
+    It holds no state of a random generator: whoever reads that could subtract the noise. It does not hold the true
+    number of records either: that number could show who is among them.
 
-    `start` is what the accountant was when the training began, `accountant` all that is spent, `start` and reserved
-    rounds included, and `stamp` a name that no other save has.
+    `start` is the accountant as it was when the training began. `accountant` is everything spent, with `start` and the
+    reserved rounds. `stamp` is a name that no other save has.
     """
 
     weights: Array
@@ -75,48 +76,49 @@ class Saved:
     stamp: str = field(default_factory=lambda: secrets.token_hex(16))
 
 
-# The accountants of this process that have recorded all that a checkpoint of this stamp says was computed, and maybe
-# more since then. Equal totals would not tell: two trainings with one budget end at the same.
+# By the stamp of a checkpoint: the accountant of this process that has recorded everything the checkpoint says was
+# computed, and maybe more since then. Equal totals would not show that: two trainings with one budget end at the same
+# total.
 _holders: WeakValueDictionary[str, Accountant] = WeakValueDictionary()
 
 
 def resolved(checkpoint: str | os.PathLike[str]) -> Path:
-    """The file itself: a link to it must not become a second record, nor a change of folder."""
+    """The path of the file itself, so that neither a link to it nor a change of folder makes a second record."""
     try:
         return Path(checkpoint).resolve()
     except (TypeError, ValueError, OSError, RuntimeError):  # links in a circle are one of the last two
         raise ParameterError(f"checkpoint must be the path of a file, got {_validate.show(checkpoint)}.") from None
 
 
-def planned_beside(checkpoint: str | os.PathLike[str] | None, accountant: Accountant) -> Run:
-    """What was spent when the training in `checkpoint` began, or by now if there is none."""
+def spent_before(checkpoint: str | os.PathLike[str] | None, accountant: Accountant) -> Run:
+    """What was spent when the training in `checkpoint` began, or until now if there is no checkpoint."""
     saved = None if checkpoint is None else read(resolved(checkpoint))
     return accountant.run if saved is None else joined(saved, accountant)[0].run
 
 
 def joined(saved: Saved, accountant: Accountant) -> tuple[Accountant, Accountant]:
-    """What counts as spent before the training, and all that is spent, if it goes on with this accountant."""
+    """What counts as spent before the training, and everything spent, when it goes on with this accountant."""
     given, total = copy.copy(accountant), Accountant()
     if not given.run.parts or any(_same(given, state) for state in (saved.start, saved.accountant)):
         return saved.start, saved.accountant
     if _holders.get(saved.stamp) is not accountant:
         total.record(given.run + saved.accountant.run)
         return given, total
-    # what is in both is the same
+    # rounds that both hold are the same rounds, so they are not added up
     held, kept = dict(given.run.parts), dict(saved.accountant.run.parts)
     total.record(Run(tuple((step, max(held.get(step, 0), kept.get(step, 0))) for step in {**held, **kept})))
     return saved.start, total
 
 
 def _same(first: Accountant, second: Accountant) -> bool:
-    """Whether these hold the same releases. As many would not do: a script that runs again makes as many others."""
+    """Whether both hold the same releases. Equal numbers do not show that: a script that runs again makes others."""
     return first.stamp == second.stamp and first == second
 
 
 def write(path: Path, saved: Saved, accountant: Accountant, previous: Saved | None) -> None:
-    """Replace the checkpoint: whoever reads it sees all of the old or all of the new one, also after a power cut.
+    """Replace the checkpoint: a reader sees all of the old one or all of the new one, even after a power cut.
 
-    `accountant` is the one that has recorded what is saved, and `previous` what it had saved before.
+    `accountant` is the one that recorded what is saved. `previous` is what it saved before.
     """
     new = path.with_name(path.name + ".new")
     with new.open("wb") as file:
@@ -139,7 +141,7 @@ def write(path: Path, saved: Saved, accountant: Accountant, previous: Saved | No
 
 
 def sync_folder(path: Path) -> None:
-    """Have the name of a new file on disk as well, before the rounds that it reserves."""
+    """Write the name of a new file to disk too, before the rounds that the file reserves are made."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -148,7 +150,7 @@ def sync_folder(path: Path) -> None:
 
 
 def read(path: Path) -> Saved | None:
-    """The checkpoint, None if there is none, or `ParameterError`: a damaged record is never taken for an empty one."""
+    """The checkpoint, None if there is none, or `ParameterError`: a damaged record never counts as an empty one."""
     if not path.parent.is_dir():
         raise ParameterError(f"checkpoint {path.name!r} must be in a folder that exists.")
     unreadable = ParameterError(f"checkpoint {path.name!r} cannot be read: it is damaged, or no checkpoint.")
@@ -192,7 +194,7 @@ def _text(member: bytes) -> str:
 
 @contextmanager
 def locked(checkpoint: Path | None) -> Iterator[None]:
-    """One run at a time may spend from a checkpoint; the lock goes when its process does."""
+    """One run at a time may spend from a checkpoint; the lock ends with its process."""
     if checkpoint is None:
         yield
         return

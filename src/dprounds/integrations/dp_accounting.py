@@ -17,8 +17,8 @@ from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import ZCDP, ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse, RdpCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
-from dprounds.mechanisms.base import Mechanism, Sampleable
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Mechanism, Run
+from dprounds.mechanisms.sampling import Sampleable
 
 try:
     import dp_accounting
@@ -47,22 +47,22 @@ NON_PRIVATE = RdpCurve(orders=(2.0,), rdps=(math.inf,))
 
 CLOSED_DELTA = _validate.Interval.parse("[0, 1]")
 NOISE = _validate.Interval.parse("[0, inf)")
-# More than a handful of roundings adds to a value computed here.
-HAIR = 2.0**-49
+# Relative, and larger than the error of the few roundings that lead to a value computed here.
+ROUNDING_MARGIN = 2.0**-49
 
 
 class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types, so its class is Any
     """What a tree of events costs, exactly where it can be.
 
     Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response of two
-    buckets, zCDP, (epsilon, delta), no-op and non-private events, and compositions of them however nested. What else
-    there is, and what no theorem here covers, it does not support, and says why.
+    buckets, zCDP, (epsilon, delta), no-op and non-private events, and compositions of them at any depth. It refuses
+    every other event, and says why.
 
     Parameters
     ----------
     neighboring_relation
-        What neighbours are. Poisson samples are supported where one record is added or removed, or becomes the zero
-        record. Where it is replaced by another one, sums of it move twice as far.
+        Which data sets are neighbours. Poisson samples are supported where one record is added or removed, or becomes
+        the zero record. Where a record is replaced by another one, a sum over records moves twice as far.
     method
         The bound; by default exact where every part has a moment function.
     """
@@ -76,7 +76,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
 
     @property
     def relation(self) -> str:
-        """What neighbours are: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record."""
+        """Which data sets are neighbours: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record."""
         return RELATIONS[self._neighboring_relation]
 
     @property
@@ -87,7 +87,8 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     def compose(self, event: DpEvent, count: int | np.integer[Any] = 1) -> ExactAccountant:
         """This accountant, after `event` has happened `count` times."""
         times = _validate.count("count", int(count) if isinstance(count, np.integer) else count)
-        # the ledger wants Python's integers, and at least one; a count that is none is refused with its event
+        # dp-accounting's ledger takes Python integers of at least one; a count that is not valid is refused with its
+        # event
         while type(event) is dp_accounting.SelfComposedDpEvent and (inner := _times(event)) is not None:
             times, event = times * inner, event.event
         if times == 0 and isinstance(event, DpEvent) and self.supports(event):
@@ -102,13 +103,13 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             run = _run(event, self._neighboring_relation)
         except _RefusedError as refused:
             return PrivacyAccountant.CompositionErrorDetails(refused.event, refused.reason)
-        total = self.run + run * count  # refused, if it is too long, before it is in the ledger
+        total = self.run + run * count  # a total that is too long is refused before it is in the ledger
         if do_compose:
             self._rounds = dict(total.parts)
         return None
 
     def __copy__(self) -> Self:
-        """An accountant of its own: the ledger is a list that a shallow copy would share."""
+        """An independent accountant: the ledger is a list that a shallow copy would share."""
         return copy.deepcopy(self)
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -146,7 +147,7 @@ def run_from_dp_event(event: DpEvent, *, neighboring_relation: NeighboringRelati
 
 
 def _checked_relation(relation: object) -> NeighboringRelation:
-    """`relation`, or an error: its name or number must not be taken for another one."""
+    """`relation`, which must be of dp-accounting's type: a name or number could be mistaken for another one."""
     if not isinstance(relation, NeighboringRelation):
         raise ParameterError(
             f"neighboring_relation must be a NeighboringRelation of dp-accounting, got {_validate.show(relation)}."
@@ -155,7 +156,7 @@ def _checked_relation(relation: object) -> NeighboringRelation:
 
 
 def _times(event: Any) -> int | None:  # noqa: ANN401  (dp-accounting has no types)
-    """The count of a self-composed event, None if it is none."""
+    """The count of a self-composed event, None if it is not a valid count."""
     try:
         return _validate.count("count", event.count)
     except ParameterError:
@@ -219,7 +220,7 @@ def _discrete_laplace(event: Any, relation: NeighboringRelation) -> Run:  # noqa
     if relation is REPLACE_ONE or _validate.count("sensitivity", event.sensitivity, least=1) > 1:
         raise _RefusedError(event, "Discrete Laplace noise is accounted here only where neighbours differ by one.")
     parameter = _validate.real("noise_parameter", event.noise_parameter, _validate.FINITE_EPSILON)
-    return RandomizedResponse(parameter) * 1 if parameter else NON_PRIVATE * 1  # a = 0 is no distribution
+    return RandomizedResponse(parameter) * 1 if parameter else NON_PRIVATE * 1  # a = 0 is not a distribution
 
 
 def _randomized_response(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
@@ -230,7 +231,7 @@ def _randomized_response(event: Any, relation: NeighboringRelation) -> Run:  # n
     if buckets == 1:
         return Run()
     # the truth has probability 1 - p/2 and the lie p/2, of ratio 1 + 2 (1 - p) / p
-    return RandomizedResponse(math.log1p(2.0 * (1.0 - p) / p) * (1.0 + HAIR)) * 1 if p else NON_PRIVATE * 1
+    return RandomizedResponse(math.log1p(2.0 * (1.0 - p) / p) * (1.0 + ROUNDING_MARGIN)) * 1 if p else NON_PRIVATE * 1
 
 
 def _zcdp(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
@@ -273,12 +274,12 @@ def _one_gaussian(run: Run) -> Mechanism | None:
     noises = [(part.noise_multiplier, rounds) for part, rounds in run.parts if isinstance(part, Gaussian)]
     if len(noises) < len(run.parts):
         return None
-    least = min(noise for noise, _ in noises)  # taken as the unit, so that no square is out of range
+    least = min(noise for noise, _ in noises)  # the unit, so that no square is out of range
     try:
         precision = math.fsum(rounds * (least / noise) * (least / noise) for noise, rounds in noises)
     except OverflowError:
         return None
-    return Gaussian(least / math.sqrt(precision) * (1.0 - HAIR))
+    return Gaussian(least / math.sqrt(precision) * (1.0 - ROUNDING_MARGIN))
 
 
 _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {

@@ -1,4 +1,4 @@
-"""Clipped sums of per-example gradients: what a round of noisy SGD releases, but for the noise."""
+"""Clipped sums of per-example gradients: what a round of noisy SGD releases, before its noise is added."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Lot: TypeAlias = NDArray[np.intp]
 
 
 class GradientSum(Protocol):
-    """The sum over a lot of per-example gradients, each scaled to norm at most `clip_norm` (one number a weight)."""
+    """The sum over a lot of per-example gradients, each scaled to norm at most `clip_norm` (one number per weight)."""
 
     def __call__(self, weights: Array, lot: Lot, clip_norm: float) -> Array:
         """Sum of the clipped gradients at `weights` of the records whose positions are in `lot`, which may be empty."""
@@ -30,20 +30,20 @@ def clip_factors(norms: Array, clip_norm: float, *, terms: int) -> Array:
 
     Guarantee
     ---------
-    Raises, or scales every gradient to a norm of at most `clip_norm` in real numbers, though `norms` were rounded as
-    sums of `terms` squares: the bound is lowered by what that may have hidden.
+    Raises, or scales every gradient to a norm of at most `clip_norm` in real numbers. The `norms` were rounded as sums
+    of `terms` squares, so the bound is lowered by the largest error that this can cause.
 
     Parameters
     ----------
     norms
-        Norms of the gradients, one an example.
+        Norms of the gradients, one per example.
     clip_norm
         The bound, in [1e-100, 1e100].
     terms
         Numbers in a gradient.
     """
     if not np.isfinite(norms).all():
-        # a bound on the sensitivity cannot be kept, so there is no release
+        # the sensitivity is not bounded, so nothing is released
         raise NumericalError("A per-example gradient is not finite: no noise covers it. Lower learning_rate.")
     # a sum of n squares, its root, the quotient and the product round by less than (n + 4) 2^-53 of the norm together
     lowered = clip_norm * (1.0 - (terms + 8) * 2.0**-53)
@@ -71,7 +71,7 @@ class PerExampleGradients:
 
 
 class LogisticGradients:
-    """Clipped sums of the gradients of logistic regression, by example but without a matrix of them.
+    """Clipped sums of the per-example gradients of logistic regression, without a matrix of them.
 
     A gradient is the outer product of a record's features (and a 1 for the intercept) with its residuals, so its norm
     is the product of theirs.
@@ -79,7 +79,7 @@ class LogisticGradients:
     Parameters
     ----------
     features
-        One row a record; finite.
+        One row per record; finite.
     labels
         Class of each record, an integer in [0, classes).
     classes
@@ -104,7 +104,7 @@ class LogisticGradients:
         if not np.isfinite(self.norms).all():
             raise ParameterError("features must have finite norms, got a row whose squares overflow.")
         for kept in (self.features, self.norms):
-            kept.setflags(write=False)  # the norms are those of the features, or nothing is clipped
+            kept.setflags(write=False)  # changed features would have other norms, and nothing would be clipped
 
     @property
     def columns(self) -> int:
@@ -133,7 +133,7 @@ class LogisticGradients:
 
 
 def probabilities(scores: Array) -> Array:
-    """Probability of each class, from one score a class, or from one score a record for two classes."""
+    """Probability of each class, from one score per class, or for two classes from one score per record."""
     full = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     shifted = np.exp(full - full.max(axis=1, keepdims=True))
     result: Array = shifted / shifted.sum(axis=1, keepdims=True)

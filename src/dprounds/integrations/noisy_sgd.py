@@ -14,14 +14,14 @@
 (0, True)
 
 What is promised, and what is not. The guarantee is for adding or removing one record. It covers every noisy gradient,
-hence every checkpoint and the final weights; none of them holds the number of records. Noise and lots come from NumPy's
-generator, which is not cryptographic, in doubles, whose gaps can tell more than real numbers would (Mironov, CCS 2012).
-Time, memory and error messages are outside of the promise. Everything else that is passed, `public_records`, the
+so every checkpoint and the final weights; none of them holds the number of records. Noise and lots come from NumPy's
+generator, which is not cryptographic, in doubles, whose gaps can reveal more than real numbers do (Mironov, CCS 2012).
+Time, memory and error messages are outside the promise. Everything else that is passed, `public_records`, the
 sampling rate, the number of rounds, learning rate, clipping norm and the choice of features, must be chosen without
-looking at the records, or the choice be accounted for.
+looking at the records, or the choice must be accounted for.
 
 The noisy sum is divided by ``sampling_rate * public_records``. A divisor that is computed from the number of records
-scales the noise with that number, and many weights then tell which of two numbers it was, whatever epsilon is. If the
+scales the noise with that number, and many weights then show which of two numbers it was, whatever epsilon is. If the
 number of records is public, it may be `public_records`; the guarantee is then for replacing one record by an empty one,
 with the number fixed (zero-out), and not for adding or removing one.
 """
@@ -49,13 +49,13 @@ __all__ = ["GradientSum", "LogisticGradients", "NoisySGD", "PerExampleGradients"
 
 RATE = _validate.Interval.parse("(0, 1]", _validate.SAMPLING_RATE.hint)
 POSITIVE = _validate.Interval.parse("(0, inf)")
-# Far outside of this, squares of gradients that ought to be clipped would underflow or overflow.
+# Far outside this range, squares of gradients that must be clipped would underflow or overflow.
 CLIP_NORM = _validate.Interval.parse("[1e-100, 1e100]")
-# A number that looks at no data. It suits some hundreds to some thousands of records.
+# Chosen without looking at any data. It suits some hundreds to some thousands of records.
 DEFAULT_PUBLIC_RECORDS = 1000.0
-# More than there are records anywhere.
+# The upper end is above the size of every data set.
 PUBLIC_RECORDS = _validate.Interval.parse("[1, 1e18]", "It is a public number of records, near the true one.")
-# What was planned and is recorded: noise, lots, budget, and where the record is.
+# The plan and the record depend on these, so they cannot change: noise, lots, budget, and where the record is.
 FIXED = {
     "records",
     "public_records",
@@ -75,9 +75,9 @@ FIXED = {
 class NoisySGD:
     """A training run that stops before the round that would exceed its budget, and survives being killed.
 
-    Every round draws a lot in which each record is with probability `sampling_rate` on its own (it may be empty, and
-    is noised and recorded all the same), sums the clipped gradients, adds Gaussian noise of standard deviation
-    ``noise_multiplier * clip_norm``, divides by ``sampling_rate * public_records`` and takes a step.
+    Every round draws a lot: each record is in it with probability `sampling_rate`, independently of the others. (An
+    empty lot is noised and recorded too.) The round sums the clipped gradients, adds Gaussian noise of standard
+    deviation ``noise_multiplier * clip_norm``, divides by ``sampling_rate * public_records`` and takes a step.
 
     With a `checkpoint` rounds are recorded on disk, `reserve` at a time, *before* the first of them is computed; the
     weights are saved with the next reservation. What a killed run had reserved counts as spent when it resumes, whether
@@ -85,8 +85,8 @@ class NoisySGD:
     behind a release, and a kill costs at most `reserve` rounds. A run that ends by itself gives back what it did not
     use.
 
-    What was planned and is recorded is fixed: to train with other noise, another clipping norm or another budget, make
-    another run with the same accountant. Runs in several threads may share one, and keep to the budget together.
+    What the plan depends on is fixed. To train with other noise, another clipping norm or another budget, make another
+    run with the same accountant. Runs in several threads may share one accountant, and keep to the budget together.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ class NoisySGD:
     weights
         First weights, one axis; they must not depend on the records.
     records
-        Number of records to draw lots from. It may be secret: neither the weights nor a checkpoint depend on it, but
-        for the lots.
+        Number of records to draw lots from. It may be secret: the weights depend on it through the lots alone, and a
+        checkpoint does not hold it.
     public_records
-        A public number of records, near the true one, in [1, 1e18]; ``sampling_rate * public_records`` is what the
-        noisy sum is divided by. It acts as the learning rate does: half of it doubles every step. Not computed from the
-        records, not even by counting them, or the guarantee is for replacing a record by an empty one alone. By
+        A public number of records, near the true one, in [1, 1e18]; the noisy sum is divided by ``sampling_rate *
+        public_records``. It acts as the learning rate does: half of it doubles every step. Do not compute it from the
+        records, not even by counting them: the guarantee is then only for replacing a record by an empty one. By
         default 1,000, whatever the records are.
     sampling_rate
-        Probability that a record is in a lot, in (0, 1]; public, and not computed from the number of records either.
+        Probability that a record is in a lot, in (0, 1]; public, so not computed from the number of records either.
     noise_multiplier
         Standard deviation of the noise over `clip_norm`, in (0, inf).
     clip_norm
@@ -117,23 +117,24 @@ class NoisySGD:
     method
         The bound to account by; exact by default.
     accountant
-        What was spent before on the same records; new by default. It records every round before that is computed. No
-        copy of one, nor one from another process. On resuming leave it out, or pass an empty one, the very object that
-        has recorded this training, or one restored by `Accountant.from_json` as it was when the training began or when
-        it was saved: it is brought up to what the checkpoint holds. Any other one is taken for spent beside that, even
-        if it holds the same total, since other rounds may cost as much. All that the checkpoint holds is added to it:
-        nothing is forgotten, and what is in both counts twice.
+        What was spent before on the same records; new by default. It records every round before the round is computed.
+        A copy of an accountant, or one from another process, is refused. On resuming, leave it out, or pass one of
+        these: an empty one; the very object that has recorded this training; one restored by `Accountant.from_json` as
+        it was when the training began or when it was saved. It is brought up to what the checkpoint holds. Any other
+        accountant counts as spent in addition to that, even if it holds the same total, since other rounds may cost as
+        much. Everything that the checkpoint holds is added to it: nothing is forgotten, and what is in both counts
+        twice.
     checkpoint
-        A file to resume from if it is there, and to keep the run in; of a link, the file that it leads to. An older
-        copy put in its place undoes the record.
+        A file to resume from if it exists, and to keep the run in; a link is followed to its file. An older copy put in
+        its place undoes the record.
     reserve
-        Rounds recorded on disk at a time, at least 1: more cost less time, and more rounds when killed.
+        Rounds recorded on disk at a time, at least 1. A larger number takes less time, and loses more rounds to a kill.
     random_state
         None, for noise that nobody can know: use it wherever privacy counts. A seed makes the run repeatable, and
         **void of privacy against whoever knows it**: the noise can be computed and subtracted. Two runs with one seed
-        and an `accountant` each **share their lots and noise**; on the same or overlapping records the two together are
-        not covered by the sum of their epsilons, since a combination of them may have no noise at all. Runs that share
-        an accountant, and a run that resumes, draw from streams of their own.
+        and different accountants **share their lots and noise**. On the same or overlapping records the sum of their
+        epsilons does not cover both together, since a combination of them may have no noise at all. Runs that share an
+        accountant, and a run that resumes, draw from streams of their own.
 
     Theorem
     -------
@@ -180,7 +181,8 @@ class NoisySGD:
         self._seed = None if random_state is None else _validate.count("random_state", random_state)
         self._streams: list[np.random.Generator] = []
         self._start = copy.copy(self.accountant)
-        # the stamp by which `_left` rounds are left, and what was spent when so many were planned
+        # `_left` rounds are left while the accountant's stamp is `_seen`; `_planned` is what was spent when the plan
+        # was made, and how many rounds the plan allowed
         self._seen, self._left = "", 0
         self._planned = (Run(), 0)
         self._on_disk = None if self.checkpoint is None else read(self.checkpoint)
@@ -197,9 +199,9 @@ class NoisySGD:
 
     @property
     def remaining(self) -> int:
-        """Rounds that the budget still allows, beside all that the accountant holds."""
+        """Rounds that the budget still allows, in addition to everything that the accountant holds."""
         stamp = self.accountant.stamp
-        if stamp != self._seen:  # someone else has spent from it
+        if stamp != self._seen:  # someone else has recorded in it
             now, (before, allowed) = self.accountant.run, self._planned
             since = max(dict(now.parts).get(self.step, 0) - dict(before.parts).get(self.step, 0), 0)
             if now == before + self.step * since:  # rounds of the same step: the plan still holds
@@ -219,15 +221,15 @@ class NoisySGD:
         Parameters
         ----------
         rounds
-            At most so many; as many as the budget allows by default.
+            The most rounds to run; by default as many as the budget allows.
         after_round
-            Called with this object after each round. What it shows of the weights is covered by the guarantee; what it
-            shows of the records is not, unless it records that in the accountant first. That is in the checkpoint as
-            soon as it returns or raises, and before the next round; a kill while it runs may lose it. So is what
-            `gradient_sum` and `learning_rate` record.
+            Called with this object after each round. What it shows of the weights is covered by the guarantee. What it
+            shows of the records is not, unless it records that in the accountant first. What it records is in the
+            checkpoint as soon as it returns or raises, and before the next round; a kill while it runs may lose that.
+            The same holds for what `gradient_sum` and `learning_rate` record.
         """
         most = None if rounds is None else _validate.count("rounds", rounds)
-        checked_accountant("accountant", self.accountant)  # a copy of this run has a copy, and the same noise
+        checked_accountant("accountant", self.accountant)  # a copy of this run has a copy of it, and the same noise
         done = 0
         with locked(self.checkpoint):
             self._check_disk()
@@ -235,18 +237,19 @@ class NoisySGD:
                 block = left if self.checkpoint is None else min(self.reserve, left)
                 self._save(ahead=block)
                 for ahead in reversed(range(block)):
-                    stamp = self.accountant._record_if(self.step, self._seen)
-                    if stamp is None:  # someone has spent since the plan, in another thread
+                    stamp = self.accountant.record_if(self.step, self._seen)
+                    if stamp is None:  # another thread has recorded since the plan
                         break
                     self._left -= 1
-                    self._seen = stamp  # last: an interrupt before it has the rest counted anew
+                    self._seen = stamp  # last, so that after an interrupt before it the rest is counted again
                     try:
                         self._round()
                         done += 1
                         if after_round is not None:
                             after_round(self)
                     finally:
-                        # Asked every round, whoever was called in it. What was spent is on disk before anything else.
+                        # Checked after every round: any function that it called may have recorded. That goes to disk
+                        # before anything else.
                         others = self.accountant.stamp != stamp
                         if others:
                             self._save(ahead=ahead)
@@ -258,12 +261,12 @@ class NoisySGD:
     def _round(self) -> None:
         """One release: the step that was just recorded."""
         if not self._streams:
-            # Two rounds with the same noise would let it be subtracted. So not before the first round is recorded: then
-            # the total is one that no other round had, by whichever run on this accountant and in whichever thread.
+            # Two rounds with the same noise would let it be subtracted. So the streams are made after the first round
+            # is recorded: no other round has that total, in any run on this accountant and in any thread.
             spent, allowed = self._planned
             self._streams = _generator(self._seed, spent + self.step * (allowed - self._left)).spawn(2)
         (lots, noise), shape = self._streams, self.weights.shape
-        # a binomial number of distinct records is the same law as a coin for each, without n coins
+        # a binomial number of distinct records has the same law as one coin per record, without n coins
         size = int(lots.binomial(self.records, self.sampling_rate))
         lot = lots.choice(self.records, size, replace=False, shuffle=False)
         total = np.asarray(self.gradient_sum(self.weights, lot, self.clip_norm), dtype=np.float64)
@@ -271,20 +274,20 @@ class NoisySGD:
             raise NumericalError(f"gradient_sum must return {shape[0]} finite numbers, got shape {total.shape}.")
         noisy = total + noise.normal(scale=self.noise_multiplier * self.clip_norm, size=shape)
         rate = self.learning_rate(self.rounds) if callable(self.learning_rate) else self.learning_rate
-        # public numbers alone: a divisor that counts the records would tell their number by the size of the noise
+        # public numbers alone: with a divisor that counts the records, the size of the noise would reveal their number
         weights = self.weights - rate / (self.sampling_rate * self.public_records) * noisy
         if not np.isfinite(weights).all():
-            raise NumericalError("The weights have left the floats. Lower learning_rate.")
+            raise NumericalError("The weights are not finite. Lower learning_rate.")
         self.weights, self.rounds = weights, self.rounds + 1
 
     def _plan(self) -> None:
-        """Ask once how many rounds are left; from here on every round takes one off."""
-        stamp = self.accountant.stamp  # first: what is recorded after it is seen before the next round
+        """Compute once how many rounds are left; after this every round takes one off."""
+        stamp = self.accountant.stamp  # first, so that whatever is recorded after it is noticed before the next round
         spent = self.accountant.run
         allowed = max_rounds(self.step, epsilon=self.epsilon, delta=self.delta, method=self.method, spent=spent)
         self._seen = ""
         self._planned, self._left = (spent, allowed), allowed
-        self._seen = stamp  # last: an interrupt before it has all planned anew
+        self._seen = stamp  # last, so that after an interrupt before it all is planned again
 
     def _resume(self, saved: Saved) -> None:
         if saved.weights.shape != self.weights.shape or saved.public_records != self.public_records:
@@ -295,24 +298,24 @@ class NoisySGD:
         while True:
             stamp = self.accountant.stamp
             self._start, total = joined(saved, self.accountant)
-            if self.accountant._replace_if(total, stamp):
-                break  # and else again: another thread has recorded meanwhile
+            if self.accountant.replace_if(total, stamp):
+                break  # otherwise another thread has recorded meanwhile: join again
         self.weights, self.rounds = saved.weights, saved.rounds
 
     def _save(self, *, ahead: int) -> None:
-        """Put the weights, and everything recorded and `ahead` more rounds, on disk."""
+        """Write to disk the weights, everything recorded, and `ahead` more rounds."""
         if self.checkpoint is None:
             return
-        total = Accountant.from_json(self.accountant.to_json())  # refuses what could not be read
+        total = Accountant.from_json(self.accountant.to_json())  # raises for what could not be read again
         if ahead:
             total.record(self.step, rounds=ahead)
         saved = Saved(self.weights, self.rounds, self.public_records, self._start, total)
         write(self.checkpoint, saved, self.accountant, self._on_disk)
-        self._on_disk = saved  # not before it is there: a full disk may have room again
+        self._on_disk = saved  # only after it is written: a full disk may have room later
         sync_folder(self.checkpoint)
 
     def _check_disk(self) -> None:
-        """Refuse a checkpoint that has moved on: writing over it would forget what another run has spent."""
+        """Refuse a checkpoint that another run has changed: writing over it would forget what that run has spent."""
         if self.checkpoint is None:
             return
         found, known = read(self.checkpoint), self._on_disk
@@ -324,14 +327,14 @@ class NoisySGD:
 
 
 def checked_delta(delta: float, public_records: float) -> float:
-    """`delta`, or `ParameterError` where it promises nothing: one record of n in the clear is (0, 1/n)-DP."""
+    """`delta`, or `ParameterError` where it promises nothing: publishing one record of n is (0, 1/n)-DP."""
     most = 1.0 / public_records
     hint = f"From 1 / public_records on it would allow one record in the clear: take, say, {most / 10.0:.1g}."
     return _validate.real("delta", delta, _validate.Interval(f"(0, {most:.4g})", 0.0, most, False, False, hint))
 
 
 def _generator(seed: int | None, total: Run) -> np.random.Generator:
-    """The source of lots and noise: of a stream named by the seed and all that is recorded, or of one nobody knows."""
+    """The source of lots and noise, from the seed and everything recorded; unpredictable without a seed."""
     if seed is None:
         return np.random.default_rng()
     name = hashlib.sha256(f"{seed} {total!r}".encode()).digest()

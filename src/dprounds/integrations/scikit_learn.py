@@ -40,11 +40,11 @@ from numpy.typing import ArrayLike, NDArray
 from dprounds import _validate
 from dprounds.accountant import Accountant, checked_accountant
 from dprounds.errors import InfeasibleError, ParameterError
-from dprounds.integrations.checkpoints import planned_beside
+from dprounds.integrations.checkpoints import spent_before
 from dprounds.integrations.gradients import LogisticGradients, probabilities
 from dprounds.integrations.noisy_sgd import DEFAULT_PUBLIC_RECORDS, PUBLIC_RECORDS, RATE, NoisySGD, checked_delta
 from dprounds.mechanisms import Gaussian, PoissonSampled
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 from dprounds.planning import min_noise_multiplier
 
 try:
@@ -62,9 +62,10 @@ __all__ = ["PrivateLogisticRegression"]
 
 Array = NDArray[np.float64]
 
-# Beside what was spent, noise is planned up to this multiple of what the whole budget asks for. What a budget allows
-# grows with the inverse square of the noise, so that beyond it less than a ten-thousandth is left: nothing is learned.
-LARGEST_FACTOR = 100
+# Where something was spent before, noise is planned up to this multiple of the noise that the whole budget needs. The
+# part of a budget that rounds use falls with the square of their noise. Beyond this ratio less than a ten-thousandth of
+# the budget is left, too little to learn anything.
+LARGEST_NOISE_RATIO = 100
 
 
 class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -79,7 +80,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     Parameters
     ----------
     epsilon, delta
-        The budget. delta must be below ``1 / public_records``, and ought to be well below: publishing one record of n
+        The budget. delta must be below ``1 / public_records``, and should be well below: publishing one record of n
         in the clear has a delta of 1/n.
     public_records
         A public number of records, near the true one, in [1, 1e18]. Noisy sums are divided by ``sampling_rate *
@@ -93,10 +94,10 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     noise_multiplier
         Standard deviation of the noise over `clip_norm`, in (0, inf); planned from `rounds` and `fits` by default.
     fits
-        Number of fits, of this size, that are to share the budget of one `accountant`, at least 1: of a grid search
-        candidates times folds, and one for the best. With 1 the noise is planned beside all that the accountant holds.
-        With more it is planned as if the budget were theirs alone, so that all of them have the same; what was spent
-        before takes rounds from the last ones.
+        Number of fits, of this size, that are to share the budget of one `accountant`, at least 1. For a grid search:
+        candidates times folds, and one for the best. With 1, the noise is planned in addition to everything that the
+        accountant holds. With more, it is planned as if the budget were theirs alone, so that all of them have the same
+        noise; what was spent before takes rounds from the last ones.
     clip_norm
         Largest norm of one record's gradient, in [1e-100, 1e100].
     learning_rate
@@ -104,14 +105,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
     method
         The bound to account by; exact by default.
     classes
-        The labels that may occur. By default those in `y`, which tells that each of them does: no noise covers that.
+        The labels that may occur. By default those in `y`, which reveals that each occurs: no noise covers that.
     reserve
         Rounds recorded on disk at a time, where `fit` has a `checkpoint`.
     random_state
         None, for noise that nobody can know: use it wherever privacy counts. A seed makes `fit` repeatable, and void of
         privacy against whoever knows the seed. Fits with one seed (of clones, in a grid search or a cross-validation,
-        or simply again) **share their lots and noise**; on the same or overlapping records they are together not
-        covered by the sum of their epsilons. Only those that are passed the same `accountant` draw noise of their own.
+        or simply again) **share their lots and noise**; on the same or overlapping records the sum of their epsilons
+        does not cover them together. Only fits that are passed the same `accountant` draw noise of their own.
 
     Attributes
     ----------
@@ -181,22 +182,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         X, y
             Records and their labels.
         accountant
-            What was spent on the same records before; it records this training too. No copy of one, nor one from
-            another process. Where a `checkpoint` goes on, leave it out, or pass an empty one, the very object that has
-            recorded the training, or one restored by `Accountant.from_json` as it was when the training began or when
-            it was saved: it is brought up to what the checkpoint holds. Any other one is taken for spent beside that,
-            even if it holds the same total. All that the checkpoint holds is added to it: nothing is forgotten, and
-            what is in both counts twice.
+            What was spent on the same records before; it records this training too. A copy of an accountant, or one
+            from another process, is refused. Where a `checkpoint` goes on, leave it out, or pass one of these: an empty
+            one; the very object that has recorded the training; one restored by `Accountant.from_json` as it was when
+            the training began or when it was saved. It is brought up to what the checkpoint holds. Any other accountant
+            counts as spent in addition to that, even if it holds the same total. Everything that the checkpoint holds
+            is added to it: nothing is forgotten, and what is in both counts twice.
         checkpoint
-            A file to keep the training in. If it is there, its training goes on: the same records must be given. The
-            file does not tell their number. Not a parameter of the classifier, so that clones never share one.
+            A file to keep the training in. If it exists, its training goes on: the same records must be given. The file
+            does not hold their number. It is not a parameter of the classifier, so that clones never share one.
         """
         before = Accountant() if accountant is None else checked_accountant("accountant", accountant)
         kept = dict(self.__dict__)
         try:
             return self._fit(X, y, before, checkpoint)
         except BaseException:
-            # not half of this training and half of the last one
+            # so that the classifier is not half of this training and half of the last one
             self.__dict__ = kept
             raise
 
@@ -209,7 +210,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         seed = self.random_state
         if seed is not None and not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-        self.noise_multiplier_ = self._noise(planned_beside(checkpoint, before))
+        self.noise_multiplier_ = self._noise(spent_before(checkpoint, before))
         training = NoisySGD(
             gradients,
             np.zeros(gradients.size),
@@ -231,14 +232,14 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         training.run(wanted)
         if not training.rounds:
             raise InfeasibleError(
-                f"No round is within epsilon={self.epsilon:g} at delta={self.delta:g}, beside what was spent. "
+                f"No round is within epsilon={self.epsilon:g} at delta={self.delta:g}, in addition to what was spent. "
                 "Raise epsilon or noise_multiplier, or lower sampling_rate."
             )
         self.epsilon_ = training.accountant.epsilon(delta=self.delta, method=self.method)
         if not self.epsilon_ <= self.epsilon:
             raise InfeasibleError(
                 f"What was spent before costs epsilon={self.epsilon_:.4g} at delta={self.delta:g}, more than "
-                f"epsilon={self.epsilon:g}. Raise epsilon, or begin anew with other records."
+                f"epsilon={self.epsilon:g}. Raise epsilon, or start again with other records."
             )
         weights = training.weights.reshape(features.shape[1] + 1, gradients.columns).T
         self.coef_: Array = weights[:, :-1]
@@ -249,7 +250,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Scores of the classes, one column each; for two classes one number a record, positive for the second."""
+        """Scores of the classes, one column each; for two classes one number per record, positive for the second."""
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -292,9 +293,9 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         public_records = _validate.real("public_records", self.public_records, PUBLIC_RECORDS)
         delta = checked_delta(self.delta, public_records)
 
-        def least(beside: Run) -> float:
+        def least(before: Run) -> float:
             return min_noise_multiplier(
-                lambda s: beside + PoissonSampled(Gaussian(s), rate) * (rounds * fits),
+                lambda s: before + PoissonSampled(Gaussian(s), rate) * (rounds * fits),
                 epsilon=self.epsilon,
                 delta=delta,
                 method=self.method,
@@ -303,7 +304,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         noise = least(Run())
         if fits > 1 or not spent.parts:
             return noise
-        most = PoissonSampled(Gaussian(LARGEST_FACTOR * noise), rate) * rounds
+        most = PoissonSampled(Gaussian(LARGEST_NOISE_RATIO * noise), rate) * rounds
         if not (spent + most).epsilon(delta=delta, method=self.method) <= self.epsilon:
             raise InfeasibleError(
                 f"What the accountant holds leaves too little of epsilon={self.epsilon:g} at delta={delta:g} for "

@@ -7,18 +7,18 @@ from typing import TypeVar
 
 from dprounds import _validate
 from dprounds.accountant import Accountant
-from dprounds.mechanisms.base import Release
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Release, Run
 from dprounds.planning import checked_release, max_rounds
 
 __all__ = ["Check", "guarded", "rounds_left", "while_affordable"]
 
 Batch = TypeVar("Batch")
-# Whether one more round is within what was planned, asked before each batch and hence cheap.
+# Whether one more round is within the plan. It is called before each batch, so it must be fast.
 Check = Callable[[], bool]
 
-# Beside many different releases a plan is several exact sums over all of them, and a check of one number of rounds is
-# a single one. So a loop that also records other releases checks that this many fit, and then that one does.
+# With many different releases spent, a plan takes several exact sums over all of them. Checking one number of rounds
+# takes a single sum. So a loop that also records other releases checks whether this many rounds fit, and then whether
+# one does.
 ROUNDS_AHEAD = 1024
 
 
@@ -33,8 +33,8 @@ def while_affordable(
 ) -> Iterator[Batch]:
     """The batches, until one more round of `step` would exceed the budget.
 
-    The loop's body records what it releases, at most one round of `step` for each batch. Whatever else is recorded
-    meanwhile is seen before the next batch, and the rest of the budget is planned anew.
+    The loop's body records what it releases, at most one round of `step` for each batch. If it records anything else,
+    that is noticed before the next batch, and the rest of the budget is planned again.
 
     Guarantee
     ---------
@@ -44,7 +44,7 @@ def while_affordable(
     Parameters
     ----------
     batches
-        What to train on. ``itertools.chain.from_iterable(itertools.repeat(loader))`` passes over a loader for ever.
+        What to train on. ``itertools.chain.from_iterable(itertools.repeat(loader))`` passes over a loader forever.
     accountant
         What has been spent, and where the body records.
     step
@@ -83,7 +83,7 @@ def while_affordable(
 def guarded(batches: Iterable[Batch], plan: Callable[[], Check]) -> Iterator[Batch]:
     """The batches, until a fresh plan does not admit one more.
 
-    `plan` is asked at once, so that what it refuses is refused at the call, and again whenever its check says no.
+    `plan` is called at once, so that it can refuse arguments at the call, and again whenever its check says no.
     """
     return _guarded(iter(batches), plan, plan())
 
@@ -100,10 +100,10 @@ def _guarded(batches: Iterator[Batch], plan: Callable[[], Check], check: Check) 
 def rounds_left(
     spent: Run, step: Release, *, epsilon: float, delta: float, method: str | None = None, again: bool = False
 ) -> int:
-    """A number of rounds of `step` that fits beside what is `spent`, and 0 only if none does.
+    """A number of rounds of `step` that fits in addition to what is `spent`, and 0 only if none does.
 
-    It is the largest one if nothing else is spent, or if the rounds of another answer were used up and it is asked
-    `again`; else it may be `ROUNDS_AHEAD`, or one.
+    It is the largest such number if nothing else is spent, or if the rounds of an earlier answer were used up and this
+    is called `again`. Otherwise it may be `ROUNDS_AHEAD`, or one.
     """
     budget = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
     if len(spent.parts) > 1 and not again:

@@ -1,9 +1,9 @@
 """The exact accountant inside Opacus: ``PrivacyEngine(accountant="dprounds")``.
 
-Importing this module registers it, and replaces the methods of Opacus that `patches` lists. `while_affordable` trains
-until the budget is spent, `make_private_with_public_records` makes its epsilon hold for adding or removing a record,
-`get_noise_multiplier` answers as Opacus's function of that name does, on the safe side and closely, and `count_ahead`
-has every step on disk before it is made.
+Importing this module registers the accountant, and replaces the methods of Opacus that `patches` lists.
+`while_affordable` trains until the budget is spent. `make_private_with_public_records` makes the epsilon hold for
+adding or removing a record. `get_noise_multiplier` answers as Opacus's function of that name does, on the safe side and
+closely. `count_ahead` writes every step to disk before it is made.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from dprounds.integrations.opacus.history import Line, checked_history, holds
 
 __all__ = ["Account", "Stamp", "new_identity", "stamp_of"]
 
-# Who recorded, and how many steps there were in all when it had recorded its last one.
+# The name of an accountant, and the total number of steps when it had recorded its last one.
 Stamp: TypeAlias = tuple[str, int]
 
 STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
@@ -27,7 +27,7 @@ def new_identity() -> str:
 
 
 def stamp_of(identity: str, steps: int) -> Stamp:
-    """The stamp of `steps` steps. With the process, since a fork has two accountants of one identity."""
+    """The stamp of `steps` steps. It names the process, since after a fork two accountants have one identity."""
     return f"{identity}-{os.getpid()}", steps
 
 
@@ -35,8 +35,8 @@ def stamp_of(identity: str, steps: int) -> Stamp:
 class Account:
     """The steps of a training, and the accountants that have recorded them one after the other.
 
-    Equal numbers do not make the same training: a script that runs again makes as many steps, and others. An
-    accountant that resumes has a new name, so that of two that resumed from one checkpoint neither is taken for the
+    Equal numbers do not make the same training: a script that runs again makes as many steps, and they are other steps.
+    An accountant that resumes takes a new name, so that two that resumed from one checkpoint are not mistaken for each
     other.
     """
 
@@ -44,7 +44,7 @@ class Account:
     stamps: list[Stamp]
 
     def goes_on_from(self, other: Account) -> bool:
-        """Whether the steps of `other` are the first steps of this account: the very same, not only as many."""
+        """Whether the steps of `other` are the first steps of this account: the very same steps, not only as many."""
         if not other.stamps:
             return not any(steps for _, _, steps in other.history)
         *before, (name, steps) = other.stamps
@@ -59,7 +59,7 @@ class Account:
 
     @classmethod
     def checked(cls, state: Mapping[str, Any]) -> Account:
-        """The account in a state, every part of it checked. One without stamps is of a training of its own."""
+        """The account in a state, every part of it checked. A state without stamps belongs to a training of its own."""
         history = checked_history(state["history"])
         steps = sum(steps for _, _, steps in history)
         if "stamps" not in state:

@@ -19,12 +19,12 @@ from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.integrations.opacus.account import Account, Stamp, new_identity, stamp_of
 from dprounds.integrations.opacus.history import Line, checked_history, checked_line, one_step
 from dprounds.integrations.opacus.hook import StepHook, rate_drawn_here
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 
 __all__ = ["NAME", "ExactAccountant"]
 
 NAME = "dprounds"
-# Their histories have the same shape: noise multiplier, sampling rate, steps.
+# Accountants of Opacus whose histories have the same shape: noise multiplier, sampling rate, steps.
 SAME_SHAPE = (NAME, "rdp", "prv", "gdp")
 
 
@@ -32,13 +32,13 @@ class Journal(Protocol):
     """Where steps are counted before they are made."""
 
     def take(self, noise: float, rate: float) -> None:
-        """Have one more step on disk before it is recorded."""
+        """Write one more step to disk before it is recorded."""
 
     def reserve(self, noise: float, rate: float, steps: int, most_ahead: float) -> None:
-        """Have `steps` more steps on disk, and at most `most_ahead` after those."""
+        """Write `steps` more steps to disk, and at most `most_ahead` after those."""
 
     def write(self, account: Account) -> None:
-        """Have this account on disk."""
+        """Write this account to disk."""
 
 
 class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types, so its class is Any
@@ -48,20 +48,20 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
     **Which neighbours.** After ``engine.make_private`` the number of records n is public, and neighbours differ by one
     record that is replaced by an empty one, whose gradient is zero (*zero-out*). Adding or removing a record is not
-    covered there: Opacus derives the sampling rate and the number by which it divides the noisy sum from n, so that one
-    record more changes the scale of the noise, and the weights tell. With `make_private_with_public_records` rate and
-    divisor come from a number that you give, and the same epsilon holds for adding or removing one record.
+    covered there: Opacus derives the sampling rate and the divisor of the noisy sum from n, so that one record more
+    changes the scale of the noise, and the weights show that. With `make_private_with_public_records` rate and divisor
+    come from a number that you give, and the same epsilon holds for adding or removing one record.
 
-    The epsilon is the same because the pair of laws is: at a fixed rate and divisor, a step without the record, or
-    with an empty one in its place, is the noise plus the sum over the others that were drawn; with the record its
-    clipped gradient is added with the probability of the rate. That is the Poisson-sampled Gaussian.
+    The epsilon is the same because the pair of laws is. At a fixed rate and divisor, a step without the record, or with
+    an empty one in its place, is the noise plus the sum over the others that were drawn. With the record, its clipped
+    gradient is added with the probability of the rate. That is the Poisson-sampled Gaussian.
 
-    What it cannot see, and assumes: that the batch of each step is one Poisson sample at the optimizer's rate, as
-    `DPDataLoader` draws it: on multiples of 2^-24, up to which every rate is rounded when it is accounted. After
-    ``make_private(poisson_sampling=False)`` it is none. And batches that the loop itself sums through
-    ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split: one step is
-    recorded where several are due, and the epsilon is below the truth. Batches summed by several ``backward`` before a
-    step are seen, and refused until it is said what they are: see `allow_accumulation`.
+    The accountant cannot see, and assumes, that the batch of each step is one Poisson sample at the optimizer's rate,
+    as `DPDataLoader` draws it. (It draws multiples of 2^-24; every rate is rounded up to one when it is accounted.)
+    After ``make_private(poisson_sampling=False)`` a batch is not a Poisson sample. And batches that the loop itself
+    sums through ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split:
+    one step is recorded where several are due, and the epsilon is below the truth. Batches summed by several
+    ``backward`` before a step are seen, and refused until `allow_accumulation` says what they are.
 
     A step is refused, before the weights move, if its noise is scaled to less than the norm at which ghost or per-layer
     clipping has clipped. Where flat clipping has clipped the parts of one batch at different norms, the largest counts.
@@ -69,13 +69,13 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
     def __init__(self) -> None:
         self.history: list[Line] = []
-        # of those that recorded before, if this one has resumed
+        # of the accountants that recorded before, if this one has resumed
         self._stamps: list[Stamp] = []
         self._identity = new_identity()
         self._journal: Journal | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # a copy goes on by itself, under a name of its own and without the file
+        # a copy goes on independently, under a new name and without the file
         account = self._account()
         return {"history": account.history, "_stamps": account.stamps, "_journal": None}
 
@@ -92,14 +92,14 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         history = self.history
         if history:
             noise, rate, steps = history[-1]
-            if noise == noise_multiplier and rate == sample_rate:  # and hence a number in its range
+            if noise == noise_multiplier and rate == sample_rate:  # equal to checked numbers, so both are in range
                 history[-1] = (noise, rate, steps + 1)
                 return
         history.append(checked_line(noise_multiplier, sample_rate, 1))
 
     @property
     def run(self) -> Run:
-        """All that was recorded, as one run; refuses a step without noise, which none describes."""
+        """Everything recorded, as one run. Refuses a step without noise, which no run describes."""
         lines = checked_history(self.history)
         return Run(tuple(chain.from_iterable((one_step(noise, rate) * steps).parts for noise, rate, steps in lines)))
 
@@ -109,28 +109,29 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         Guarantee
         ---------
         Raises, or returns an epsilon at which the training so far is (epsilon, delta)-DP, if each step's batch is one
-        Poisson sample, whole or split by a `BatchMemoryManager`, or a sum of what `allow_accumulation` was told. For
-        records that are replaced by an empty one, their number being public; after `make_private_with_public_records`
-        for adding or removing one record. Errs upward.
+        Poisson sample, whole or split by a `BatchMemoryManager`, or a sum as it was declared to `allow_accumulation`.
+        It holds for replacing a record by an empty one, the number of records being public; after
+        `make_private_with_public_records` it holds for adding or removing one record. Errs upward.
 
         Parameters
         ----------
         delta
-            Failure mass, in (0, 1); below 1/n, since to publish one of n records has a delta of 1/n.
+            Failure mass, in (0, 1); below 1/n, since publishing one of n records has a delta of 1/n.
         method
             The bound; by default exact, or by the best Rényi order for too few steps to be summed.
         poisson
             As in Opacus's GDP accountant, but only Poisson samples are accounted here.
 
-        What tunes Opacus's other accountants (`alphas`, `eps_error`, `delta_error`) and options of its optimizers,
-        which `make_private_with_epsilon` passes along, are accepted and change nothing. Other names are refused.
+        The parameters of Opacus's other accountants (`alphas`, `eps_error`, `delta_error`), and options of its
+        optimizers, which `make_private_with_epsilon` passes along, are accepted and change nothing. Other names are
+        refused.
         """
         if ignored and (unknown := sorted(ignored.keys() - _names_in_opacus())):
             raise ParameterError(f"get_epsilon takes method and poisson, got {_validate.show(unknown[0])}.")
         if poisson is not True:
             raise UnsupportedError("Only Poisson samples are accounted here: draw batches with DPDataLoader.")
         delta = _validate.real("delta", delta, _validate.DELTA)
-        if self._tells_all():
+        if self._lacks_noise():
             return math.inf
         return self.run.epsilon(delta=delta, method=method)
 
@@ -156,7 +157,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, of_opacus: bool = False) -> None:
-        """Continue from what `state_dict` wrote.
+        """Go on from what `state_dict` wrote.
 
         Guarantee
         ---------
@@ -177,7 +178,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
             was made on one Poisson sample at the rate that it names, whole or split by a `BatchMemoryManager`; if no
             batches were summed before a step, which Opacus records as one sample at a higher rate; if clipping was not
             adaptive; and if no scheduler has changed the clipping norm, or clipping was flat and it did so between
-            batches. The history does not tell.
+            batches. The history does not show whether these hold.
         """
         given: object = state_dict  # a checkpoint may hold anything
         if not isinstance(given, Mapping) or not {"history", "mechanism"} <= set(given):
@@ -205,7 +206,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         self.history, self._stamps, self._identity = account.history, account.stamps, new_identity()
 
     def _account(self) -> Account:
-        """What is recorded, and who has recorded it."""
+        """The recorded steps, and the accountants that recorded them."""
         history = checked_history(self.history)
         return Account(history, self._stamps_after(sum(steps for _, _, steps in history)))
 
@@ -214,7 +215,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         restored = self._stamps[-1][1] if self._stamps else 0
         return [*self._stamps, *([stamp_of(self._identity, steps)] if steps != restored else [])]
 
-    def _tells_all(self) -> bool:
+    def _lacks_noise(self) -> bool:
         """Whether some step added no noise to what was sampled."""
         return any(noise == 0 and rate > 0 and steps > 0 for noise, rate, steps in checked_history(self.history))
 

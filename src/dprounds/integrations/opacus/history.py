@@ -11,7 +11,7 @@ import numpy as np
 from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Gaussian, PoissonSampled
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 
 __all__ = [
     "ANY",
@@ -31,26 +31,26 @@ __all__ = [
 
 Line: TypeAlias = tuple[float, float, int]
 
-# What the several backward() before one step may have been passes over: see `line_of_passes`.
+# What several backward() before one step may be passes over: see `line_of_passes`.
 SEPARATE, ONE, ANY = READINGS = ("separate batches", "one batch", "any batches")
 
-# No noise at all is Opacus's way to switch privacy off: allowed, at an epsilon of infinity.
+# Opacus switches privacy off by a noise of zero. That is allowed, at an epsilon of infinity.
 NOISE = _validate.Interval.parse("[0, inf)")
-MOST_NOISE = float(np.finfo(np.float64).max)
+LARGEST_NOISE = float(np.finfo(np.float64).max)
 # More than the relative error of four roundings: a root or a logarithm, two products and a quotient.
 ROUNDING = 2.0**-50
-# Single precision draws from multiples of one over this.
-GRID = 2.0**24
+# In single precision, PyTorch draws multiples of one over this.
+DRAWS_PER_UNIT = 2.0**24
 
 
 def checked_line(noise: Any, rate: Any, steps: Any) -> Line:  # noqa: ANN401  (a checkpoint holds anything)
     """A line of the history, every number inside its range."""
-    # what nearly every line holds, found in less time than the checks below take
+    # nearly every line passes this test, which is faster than the checks below
     if (
         (isinstance(noise, float) or type(noise) is int)
         and isinstance(rate, float)
         and type(steps) is int
-        and 0.0 <= noise <= MOST_NOISE
+        and 0.0 <= noise <= LARGEST_NOISE
         and 0.0 <= rate <= 1.0
         and steps >= 0
     ):
@@ -74,7 +74,7 @@ def checked_history(history: Any) -> list[Line]:  # noqa: ANN401  (a checkpoint 
 
 
 def holds(longer: list[Line], shorter: list[Line]) -> bool:
-    """Whether the steps of `shorter` are the first ones of `longer`, by their numbers."""
+    """Whether the steps of `shorter`, by their numbers, are the first ones of `longer`."""
     longer, shorter = merged(longer), merged(shorter)
     if not shorter:
         return True
@@ -102,15 +102,15 @@ def merged(history: list[Line]) -> list[Line]:
 def drawn_rate(rate: float) -> float:
     """The probability with which Opacus's sampler draws a record for `rate`, or `rate` if that is more.
 
-    It asks whether ``torch.rand`` is below the rate. PyTorch draws multiples of 2^-24 in single precision, and rounds
-    the rate to that too. So the record is drawn with the least multiple that is not below the rounded rate.
+    The sampler asks whether ``torch.rand`` is below the rate. PyTorch draws multiples of 2^-24 in single precision, and
+    rounds the rate to that type too. So the record is drawn with the least multiple that is not below the rounded rate.
     """
-    return max(rate, math.ceil(float(np.float32(rate)) * GRID) / GRID)
+    return max(rate, math.ceil(float(np.float32(rate)) * DRAWS_PER_UNIT) / DRAWS_PER_UNIT)
 
 
-@lru_cache(maxsize=4096)  # a schedule's steps are asked for again and again
+@lru_cache(maxsize=4096)  # a schedule looks the same steps up again and again
 def one_step(noise: float, rate: float) -> Run:
-    """One step. At rate 1 nothing is sampled, and one direction answers for both; at rate 0 nobody is in the batch."""
+    """One step. At rate 1 it is a plain Gaussian, whose two directions are equal; at rate 0 the batch is empty."""
     if rate == 0:
         return Run()
     rate = drawn_rate(rate)
@@ -124,7 +124,7 @@ def line_of_passes(noise: float, rate: float, passes: int, over: str) -> Line:
 
     *Over separate batches*, each a Poisson sample of its own at rate q: k releases of noise :math:`s/\sqrt{k}`. Normal
     noise of deviation s is the sum of k independent ones of :math:`s/\sqrt{k}`, so the step is computed from those
-    releases. (One release at rate kq would be too little: a record may be in several of the batches.)
+    releases. (One release at rate kq would cost too little: a record may be in several of the batches.)
 
     *Over one batch*: one release of noise s/k at rate q, since a record that was drawn moves the sum by up to k norms.
 

@@ -1,6 +1,6 @@
 """The hook that Opacus's optimizer calls before each step: it records the step, or refuses it.
 
-Opacus tells its hook nothing of how the gradients came about. `patches` tells it.
+Opacus gives its hook no information about how the gradients were made. `patches` adds that.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["CLIPPED_AT", "Loop", "StepHook", "forget_split_batches", "hook_of", 
 
 # Where a parameter keeps the norm at which its gradients were clipped last.
 CLIPPED_AT = "_dprounds_clipped_at"
-# In these PyTorch draws from multiples of 2^-24 or finer. In half precision one draw in some thousands is rounded to
-# zero, and rates of that size and below are not what they say.
-FINE = (torch.float32, torch.float64)
-# On a GPU, single precision rounds draws up to one, 2^-25 of them, and returns those as zero.
-COARSE = 2.0**-24
+# The types in which PyTorch draws multiples of 2^-24 or finer. In half precision one draw in some thousands is rounded
+# to zero, so that rates of that size and below are not what they say.
+FINE_DRAW_TYPES = (torch.float32, torch.float64)
+# Added to every rate on a GPU. There, single precision rounds 2^-25 of the draws up to one, and returns those as zero.
+GPU_RATE_MARGIN = 2.0**-24
 
 
 class Journal(Protocol):
     """Where steps are counted before they are made."""
 
     def reserve(self, noise: float, rate: float, steps: int, most_ahead: float) -> None:
-        """Have `steps` more steps on disk, and at most `most_ahead` after those."""
+        """Write `steps` more steps to disk, and at most `most_ahead` after those."""
 
 
 class Records(Protocol):
@@ -63,14 +63,14 @@ class Loop:
 class StepHook:
     """Records each step of an optimizer whose batches are sampled at one rate.
 
-    A copy of the optimizer, however deep, records with the same accountant: what a copy releases is released.
+    A copy of the optimizer, shallow or deep, records with the same accountant: its releases count too.
     """
 
     accountant: Records
     sample_rate: float
     # loops whose budgets no step may exceed
     loops: list[Loop] = field(default_factory=list)
-    # what the several backward() before a step are passes over, if that was said
+    # what several backward() before a step are passes over, if `allow_accumulation` said so
     over: str | None = None
     # another hook, called after each step that was recorded
     then: Callable[[DPOptimizer], None] | None = None
@@ -111,15 +111,15 @@ class StepHook:
         # Opacus divides the noisy count of clipped records by the size of the batch, which is as private as they are
         if isinstance(optimizer, AdaClipDPOptimizer) or hasattr(optimizer, "_adjusted_noise_multiplier"):
             raise UnsupportedError(
-                "No theorem here covers Opacus's adaptive clipping: it tells the size of each Poisson batch. "
+                "No theorem here covers Opacus's adaptive clipping: it reveals the size of each Poisson batch. "
                 "Use flat or per-layer clipping."
             )
-        if torch.get_default_dtype() not in FINE:
+        if torch.get_default_dtype() not in FINE_DRAW_TYPES:
             raise UnsupportedError(
                 f"In {torch.get_default_dtype()} PyTorch's random numbers are too coarse to sample at a rate. "
                 "Keep torch.float32 as the default type, and train a model in half precision by its own type."
             )
-        if not self.parts:  # an optimizer that steps in a way of its own
+        if not self.parts:  # this optimizer clips without the patched methods
             self.saw_part(optimizer)
         parts, clipped, passes = self.parts, self.clipped, self.passes
         self.forget_part()
@@ -149,7 +149,7 @@ class StepHook:
             self.then(optimizer)
 
     def _over(self, passes: int) -> str:
-        """What the passes of a step were over; refused if that was not said, or cannot be."""
+        """What the passes of a step were over; refused if that was not declared, or cannot be true."""
         summed = any(loop.accumulated > 1 for loop in self.loops)
         over = self.over or (SEPARATE if summed else None)
         if over is None:
@@ -180,7 +180,7 @@ def hook_of(optimizer: DPOptimizer) -> StepHook:
 
 def rate_drawn_here(rate: float) -> float:
     """The rate to record for batches that are drawn at `rate` on PyTorch's default device."""
-    return rate if torch.get_default_device().type == "cpu" else min(rate + COARSE, 1.0)
+    return rate if torch.get_default_device().type == "cpu" else min(rate + GPU_RATE_MARGIN, 1.0)
 
 
 def forget_split_batches(optimizer: DPOptimizer, hook: StepHook, *, kept: int = 0) -> None:

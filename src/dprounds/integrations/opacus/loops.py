@@ -1,4 +1,4 @@
-"""Loops of Opacus that end before the step that would exceed the budget, and what their sums are of."""
+"""Loops of Opacus that end before the step that would exceed the budget, and what their sums are declared to hold."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def while_affordable(
 ) -> Iterator[Batch]:
     """The batches, until one more step of `optimizer` would exceed the budget.
 
-    Planned once for each configuration, and anew when a scheduler changes the noise; a step then costs a comparison.
-    Batches that a `BatchMemoryManager` splits may be passed as they come. What it has drawn ahead when the loop ends is
-    forgotten, so begin a new pass over the loader after that.
+    The budget is planned once for each configuration, and again when a scheduler changes the noise; a step then costs a
+    comparison. Batches that a `BatchMemoryManager` splits may be passed as they come. What it has drawn ahead when the
+    loop ends is forgotten, so begin a new pass over the loader after that.
 
     Guarantee
     ---------
@@ -56,8 +56,8 @@ def while_affordable(
         Failure mass, in (0, 1). A warning is given if it is not below 1/n.
     accumulated
         How often ``backward`` is called before each step: on as many batches that were yielded, unless
-        `allow_accumulation` was told otherwise. What a loop sums through ``signal_skip_step`` is not counted by Opacus,
-        and not covered.
+        `allow_accumulation` says otherwise. What a loop sums through ``signal_skip_step`` is not counted by Opacus, and
+        not covered.
     own_sampler
         The batches are Poisson samples at the optimizer's rate that a sampler of your own draws, or another thread.
         They are then not looked at.
@@ -77,7 +77,7 @@ def while_affordable(
         over = hook.over or (ONE if passes == 1 else SEPARATE)
         return budget.affords(*line_of_passes(optimizer.noise_multiplier, hook.sample_rate, passes, over))
 
-    goes_on()  # so that what it refuses is refused at the call
+    goes_on()  # at the call, so that arguments are refused there
     loop = Loop(budget, passes, handed=0)
     return _guarded(batches, goes_on, optimizer, hook, loop, own_sampler=own_sampler is True)
 
@@ -100,7 +100,7 @@ def _guarded(
         while goes_on():
             with watched_draws() as draws:
                 first = source is None
-                if source is None:  # not before, as a loader that draws ahead does so at once
+                if source is None:  # not earlier, since a loader may draw ahead as soon as it begins
                     source = iter(batches)
                 hook.draws_on = not first
                 try:

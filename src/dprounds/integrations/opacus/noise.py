@@ -8,7 +8,7 @@ from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.integrations.opacus.accountant import NAME
 from dprounds.integrations.opacus.history import one_step
-from dprounds.mechanisms.composition import Run
+from dprounds.mechanisms.base import Run
 from dprounds.planning import min_noise_multiplier
 
 __all__ = ["get_noise_multiplier", "steps_of_epochs"]
@@ -17,7 +17,7 @@ TOLERANCE = _validate.Interval.parse("(0, inf)")
 EPOCHS = _validate.Interval.parse("[0, inf)")
 RATE = _validate.Interval.parse("(0, 1]", _validate.SAMPLING_RATE.hint)
 
-# One over a rate of 1/49 is 49 but for two roundings, of the rate and of the quotient; twice that.
+# One over a rate of 1/49 is 49 up to two roundings, of the rate and of the quotient. This is twice their error.
 QUOTIENT_ERROR = 4 * 2.0**-53
 # Relative width of the search for noise, and where doubles end it.
 NOISE_TOLERANCE = 1e-6

@@ -1,4 +1,4 @@
-"""Steps of Opacus that are on disk before they are made."""
+"""Steps of Opacus that are written to disk before they are made."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def count_ahead(
     """A block in which every step is in the file at `path` before the weights move.
 
     Steps are written `reserve` at a time, each time before the first of them is made, and not more than the budget of a
-    `while_affordable` has planned. A block that ends by itself, or by an exception, gives back those that were not
-    made. A process that is killed cannot, and all that it had reserved counts as made: it may have been seen.
+    `while_affordable` has planned. A block that ends by itself, or by an exception, gives back the steps that were not
+    made. A process that is killed cannot give them back, and every reserved step counts as made: it may have been seen.
 
     Guarantee
     ---------
@@ -44,9 +44,9 @@ def count_ahead(
         ``engine.accountant``. If the file exists, one must go on from the other: load the training's checkpoint before
         the block, if there is one, or begin with a new engine. Within the block an older checkpoint is refused.
     path
-        The file, one for each training. Of a link, the file that it leads to.
+        The file, one for each training. A link is followed to its file.
     reserve
-        Steps written at a time, at least 1: more take less time, and cost more steps when the process is killed.
+        Steps written at a time, at least 1. A larger number takes less time, and loses more steps to a kill.
     """
     if not isinstance(accountant, ExactAccountant):
         raise ParameterError(f"accountant must be an engine's ExactAccountant, got {_validate.show(accountant)}.")
@@ -79,24 +79,24 @@ class _File:
     process: int = field(default_factory=os.getpid)
 
     def take(self, noise: float, rate: float) -> None:
-        """Have one more step on disk before it is recorded."""
+        """Write one more step to disk before it is recorded."""
         self.reserve(noise, rate, 1)
         self.left -= 1
 
     def reserve(self, noise: float, rate: float, steps: int, most_ahead: float = float("inf")) -> None:
-        """Have `steps` more steps on disk, and at most `most_ahead` after those."""
+        """Write `steps` more steps to disk, and at most `most_ahead` after those."""
         if self.kind == (noise, rate) and self.left >= steps:
             return
         reserved = steps + int(min(max(self.ahead - steps, 0), max(most_ahead, 0)))
         account = self.accountant._account()
         history = merged([*account.history, (noise, rate, reserved)])
         made = sum(steps for _, _, steps in account.history)
-        # reserved by whoever makes them: who resumes from here goes on after them
+        # under the stamp of the accountant that makes them, so that one that resumes from here goes on after them
         self.write(Account(history, self.accountant._stamps_after(made + reserved)))
         self.kind, self.left = (noise, rate), reserved
 
     def write(self, account: Account) -> None:
-        """Have this account on disk, all of the old or all of the new one."""
+        """Write this account to disk; a reader sees all of the old one or all of the new one."""
         if os.getpid() != self.process:
             raise ParameterError("count_ahead counts the steps of the process that began it, and of no other.")
         self.left = 0
@@ -128,7 +128,7 @@ def _join(accountant: ExactAccountant, path: Path) -> None:
 
 
 def _read(path: Path) -> Account | None:
-    """The account in the file, None if there is none, or `ParameterError`: damage is never taken for nothing."""
+    """The account in the file, None if there is none, or `ParameterError`: a damaged file is not an empty one."""
     try:
         state = json.loads(path.read_text(encoding="ascii"))
     except FileNotFoundError:

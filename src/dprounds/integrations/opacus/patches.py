@@ -2,14 +2,14 @@
 
 Each does what it did before. Where the optimizer's hook is a `StepHook`, it also does this:
 
-- ``DPOptimizer._check_skip_next_step``, which follows the clipping of every part of a batch, tells the hook at what
-  norm it was clipped, and refuses a step whose hook was taken away;
+- ``DPOptimizer._check_skip_next_step``, which follows the clipping of every part of a batch, reports to the hook the
+  norm at which it was clipped, and refuses a step whose hook was taken away;
 - ``DPOptimizer.attach_step_hook`` keeps the hook, and has it call the new one after each step that it has recorded;
-- ``GradSampleHooksFastGradientClipping.get_clipping_coef``, which clips where the optimizer does not, leaves the norm
+- ``GradSampleHooksFastGradientClipping.get_clipping_coef``, which clips where the optimizer does not, stores the norm
   with the parameters;
 - ``BatchSplittingSampler.__iter__``, whose flags say where a batch ends that was split, refuses to begin while flags of
   an earlier pass are left, and to go on when its own were dropped;
-- ``UniformWithReplacementSampler.__iter__`` and its distributed form report each draw and its rate to whoever watches.
+- ``UniformWithReplacementSampler.__iter__`` and its distributed form report each draw and its rate to `watched_draws`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _watchers = _Watchers()
 
 @contextmanager
 def watched_draws() -> Iterator[list[Draw]]:
-    """The draws of Opacus's samplers in this thread, inside of the block."""
+    """The draws of Opacus's samplers in this thread, inside the block."""
     draws: list[Draw] = []
     _watchers.lists.append(draws)
     try:
@@ -75,7 +75,7 @@ class _Pass(Iterator[list[int]]):
 
     def __next__(self) -> list[int]:
         if not self.begun:
-            # a loop that goes on by itself may have batches that still wait for their step
+            # batches of a loop that is still running may be waiting for their step
             if not self.hook.draws_on and (self.optimizer._step_skip_queue or self.optimizer._is_last_step_skipped):
                 raise UnsupportedError(
                     "An earlier pass over a split loader was left before all of its parts were stepped, by break or an "

@@ -25,10 +25,10 @@ def make_private_with_public_records(
 ) -> tuple[Any, ...]:
     """What ``engine.make_private`` returns, with nothing in it that depends on the number of records.
 
-    ``make_private`` takes the sampling rate, the batches of an epoch and the number by which the noisy sum is divided
-    from ``len(dataset)``. One record more or less changes them, the scale of the noise with them, and with many weights
-    or steps the weights tell. Here they come from `public_records` and the loader's batch size: records are drawn at
-    the rate ``batch_size / public_records``, the sum is divided by ``batch_size``, and a pass over the loader has
+    ``make_private`` takes the sampling rate, the batches of an epoch and the divisor of the noisy sum from
+    ``len(dataset)``. One record more or less changes them, and with them the scale of the noise, and many weights or
+    steps show that. Here they come from `public_records` and the loader's batch size: records are drawn at the rate
+    ``batch_size / public_records``, the sum is divided by ``batch_size``, and a pass over the loader has
     ``public_records / batch_size`` batches, rounded up.
 
     Guarantee
@@ -64,7 +64,7 @@ def make_private_with_public_records(
     if not isinstance(loader, DPDataLoader) or loader.distributed:
         raise UnsupportedError("A public number of records is not supported in distributed training.")
     rate = size / records
-    # all that make_private has derived from len(dataset), replaced
+    # replace everything that make_private has derived from len(dataset)
     loader.sample_rate = loader.batch_sampler.sample_rate = rate
     loader.batch_sampler.steps = math.ceil(records / size)
     optimizer.expected_batch_size = size

@@ -1,0 +1,269 @@
+"""What carries the proof, set to zero one by one: for each of them a test must fail.
+
+`python -m tests.mutants` runs the nearest tests with each mutant and prints which test killed it. The process that runs
+the tests gets the mutant by an environment variable and this module as a plugin of pytest; no file is edited.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+VARIABLE = "DPROUNDS_MUTANT"
+
+BUDGET = ("tests/accounting/test_error_budget.py",)
+CELLS = ("tests/accounting/test_cells.py",)
+TERMS = ("tests/accounting/test_error_terms.py",)
+LEVELS = ("tests/accounting/test_levels.py",)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of loaded modules, and the tests that are nearest to it."""
+
+    apply: Callable[[], None]
+    tests: tuple[str, ...]
+
+
+def change(owner: Any, name: str, value: object) -> None:
+    """Gives a module or a class another value of a name that it has."""
+    if not hasattr(owner, name):
+        raise SystemExit(f"{owner.__name__} has no {name}: say in tests/mutants.py what became of it.")
+    setattr(owner, name, value)
+
+
+def zero(name: str, *modules: str, value: float = 0.0) -> Callable[[], None]:
+    """Sets a constant to zero in every module that has it, or a limit to what no longer limits."""
+
+    def apply() -> None:
+        for module in modules:
+            loaded = importlib.import_module(f"dprounds.{module}")
+            change(loaded, name, value)
+
+    return apply
+
+
+def field_of_line(name: str, value: object) -> Callable[[], None]:
+    """Every line forgets what it was told by one of its fields."""
+
+    def apply() -> None:
+        from dprounds.accounting.line import Line
+
+        if name not in Line.__dataclass_fields__:
+            raise SystemExit(f"Line has no {name}: say in tests/mutants.py what became of it.")
+        made = Line.__post_init__
+
+        def forgetful(line: Line) -> None:
+            made(line)
+            object.__setattr__(line, name, value)
+
+        change(Line, "__post_init__", forgetful)
+
+    return apply
+
+
+def no_blur() -> None:
+    """Every line takes its lattice for exact."""
+    from dprounds.accounting.line import Line
+
+    made = Line.__post_init__
+
+    def forgetful(line: Line) -> None:
+        made(line)
+        if line.lattice is not None:
+            object.__setattr__(line, "lattice", line.lattice._replace(blur=0.0))
+
+    change(Line, "__post_init__", forgetful)
+
+
+def no_alias(is_below: bool) -> Callable[[], None]:
+    """Aliases of one side are nothing."""
+
+    def apply() -> None:
+        from dataclasses import replace
+
+        from dprounds.accounting.line import Line
+
+        alias: Callable[..., Any] = Line._alias
+
+        def one_sided(line: Line, *given: Any) -> Any:
+            forgotten = line.sides < line.t if is_below else line.sides > line.t
+            return alias(replace(line, side_values=np.where(forgotten, -1e300, line.side_values)), *given)
+
+        change(Line, "_alias", one_sided)
+
+    return apply
+
+
+def no_truncation(on_lattice: bool) -> Callable[[], None]:
+    """What is beyond the last node is nothing, on lattices or elsewhere."""
+
+    def apply() -> None:
+        from dprounds.accounting.line import Line
+
+        truncation: Callable[..., Any] = Line._truncation
+
+        def partly(line: Line, log_scale: Any, epsilon: Any) -> Any:
+            forgotten = (line.lattice is not None) == on_lattice
+            return np.zeros_like(log_scale) if forgotten else truncation(line, log_scale, epsilon)
+
+        change(Line, "_truncation", partly)
+
+    return apply
+
+
+def no_smoothing() -> None:
+    """A virtual Gaussian raises nothing."""
+    from dprounds.accounting.line import Line
+
+    change(Line, "_smoothing", lambda line, epsilon, *_: np.zeros_like(epsilon))
+
+
+def no_kernel_norm() -> None:
+    """An error in the Euclidean norm adds nothing."""
+    from dprounds.accounting.line import Line
+
+    change(Line, "_kernel_norm", 0.0)
+
+
+def nothing_beyond() -> None:
+    """The spectrum is nothing beyond the lowest frequencies."""
+    from dprounds.accounting import lattice
+
+    change(lattice, "_log_largest_beyond", lambda *_: -1e3)
+
+
+def exact_cells(field: str) -> Callable[[], None]:
+    """The masses of cells are taken for exact."""
+
+    def apply() -> None:
+        from dprounds.accounting import cells, profile
+
+        for name in ("upper_law", "lower_law"):
+            make: Callable[..., Any] = getattr(cells, name)
+
+            def trusting(cells_of: Callable[..., Any], *given: Any, make: Callable[..., Any] = make) -> Any:
+                def without(edges: Any) -> Any:
+                    found = cells_of(edges)
+                    return found._replace(**{field: 0.0 * getattr(found, field)})
+
+                return make(without, *given)
+
+            for module in (cells, profile):
+                change(module, name, trusting)
+
+    return apply
+
+
+MUTANTS: dict[str, Mutant] = {
+    "line: alias below": Mutant(no_alias(True), BUDGET),
+    "line: alias above": Mutant(no_alias(False), BUDGET),
+    "line: truncation": Mutant(no_truncation(False), BUDGET),
+    "line: truncation on a lattice": Mutant(no_truncation(True), BUDGET),
+    "line: smoothing": Mutant(no_smoothing, ("tests/accounting/test_line.py",)),
+    "line: SUMMAND_ERROR": Mutant(zero("SUMMAND_ERROR", "accounting.line"), BUDGET),
+    "line: LARGEST_RELATIVE_ERROR": Mutant(
+        zero("LARGEST_RELATIVE_ERROR", "accounting.line", "accounting.lattice", value=math.inf), BUDGET
+    ),
+    "line: LARGEST_LOG_SCALE": Mutant(zero("LARGEST_LOG_SCALE", "accounting.line", value=1e9), BUDGET),
+    "law: LOG_MOMENT_ERROR": Mutant(
+        zero("LOG_MOMENT_ERROR", "accounting.law", "accounting.line", "accounting.place", "accounting.profile"), BUDGET
+    ),
+    "line: errors of the spectrum": Mutant(field_of_line("errors", 0.0), BUDGET),
+    "line: transform": Mutant(no_kernel_norm, BUDGET),
+    "line: norm_error": Mutant(field_of_line("norm_error", 0.0), BUDGET),
+    "line: relative_error": Mutant(field_of_line("relative_error", 0.0), BUDGET),
+    "line: missing": Mutant(field_of_line("missing", 0.0), BUDGET),
+    "line: blur": Mutant(no_blur, BUDGET),
+    "lattice: TRANSFORM_ERROR": Mutant(zero("TRANSFORM_ERROR", "accounting.lattice"), TERMS),
+    "lattice: MASS_UNITS": Mutant(zero("MASS_UNITS", "accounting.lattice"), TERMS),
+    "lattice: SIDE_ERROR": Mutant(zero("SIDE_ERROR", "accounting.lattice"), TERMS),
+    "lattice: beyond the lowest frequencies": Mutant(
+        nothing_beyond, ("tests/accounting/test_lattice.py::test_no_frequency_beyond_the_lowest_exceeds_its_bound",)
+    ),
+    "cells: OPERATIONS": Mutant(zero("OPERATIONS", "accounting.cells"), CELLS),
+    "cells: VANISHED": Mutant(zero("VANISHED", "accounting.cells"), CELLS),
+    "cells: TINY": Mutant(zero("TINY", "accounting.cells"), CELLS),
+    "cells: p_error": Mutant(exact_cells("p_error"), CELLS),
+    "cells: q_error": Mutant(exact_cells("q_error"), CELLS),
+    "cells: blur": Mutant(exact_cells("blur"), CELLS),
+    "law: MASS_ERROR": Mutant(zero("MASS_ERROR", "accounting.law"), TERMS),
+    "law: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.law"), TERMS),
+    "law: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.law"), TERMS),
+    "law: MAX_LOSS_ERROR": Mutant(zero("MAX_LOSS_ERROR", "accounting.law", "accounting.answers"), TERMS),
+    "profile: DISTANCE_ERROR_PER_PART": Mutant(zero("DISTANCE_ERROR_PER_PART", "accounting.profile"), TERMS),
+    "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "mechanisms.decay"), TERMS),
+    "decay: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "mechanisms.decay"), TERMS),
+    "decay: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "mechanisms.decay"), TERMS),
+    "base: RELATIVE_ERROR": Mutant(zero("RELATIVE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
+    "base: ABSOLUTE_ERROR": Mutant(zero("ABSOLUTE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
+    "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),
+    "discrete_pair: MASS_ERROR": Mutant(zero("MASS_ERROR", "mechanisms.discrete_pair"), TERMS),
+    "discrete_pair: LOSS_UNITS": Mutant(zero("LOSS_UNITS", "mechanisms.discrete_pair"), TERMS),
+    "levels: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.levels"), LEVELS),
+    "levels: EXPONENT_OF_SUM": Mutant(zero("EXPONENT_OF_SUM", "accounting.levels", value=math.inf), LEVELS),
+    "levels: SUMMAND_ERROR": Mutant(zero("SUMMAND_ERROR", "accounting.levels"), LEVELS),
+    "levels: BOUND_ROUNDINGS": Mutant(zero("BOUND_ROUNDINGS", "accounting.levels"), LEVELS),
+    "steps: LOG_ROOT_TWO_PI": Mutant(zero("LOG_ROOT_TWO_PI", "accounting.steps", value=1.0), LEVELS),
+    "steps: LARGEST_CELL": Mutant(zero("LARGEST_CELL", "accounting.steps", value=math.inf), LEVELS),
+    "steps: TERM_ROUNDINGS": Mutant(zero("TERM_ROUNDINGS", "accounting.steps"), LEVELS),
+    "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
+    "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
+    "cumulant: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.cumulant"), TERMS),
+}
+
+
+def pytest_configure() -> None:
+    """As a plugin of pytest: become the mutant before any test is collected."""
+    name = os.environ.get(VARIABLE)
+    if name:
+        MUTANTS[name].apply()
+
+
+def killer(name: str, mutant: Mutant) -> str | None:
+    """The first test that fails with a mutant; None if all pass."""
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutants", "-p", "no:cacheprovider", "-q", "-x", "--tb=no"]
+    done = subprocess.run(
+        [*command, *mutant.tests], env={**os.environ, VARIABLE: name}, capture_output=True, text=True, check=False
+    )
+    if done.returncode not in (0, 1):  # no tests, an interruption, an error of pytest itself
+        raise SystemExit(f"{name}: the tests did not run.\n{done.stdout}{done.stderr}")
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    if done.returncode and not failed:
+        raise SystemExit(f"{name}: no test is named.\n{done.stdout}{done.stderr}")
+    return failed.group(1) if failed else None
+
+
+def main(wanted: Iterable[str]) -> int:
+    """Try the mutants whose names hold one of the words, all by default; 1 if one survives."""
+    words = list(wanted) or [""]
+    chosen = {name: mutant for name, mutant in MUTANTS.items() if any(word in name for word in words)}
+    healthy = Mutant(lambda: None, tuple(dict.fromkeys(test for mutant in chosen.values() for test in mutant.tests)))
+    trouble = killer("", healthy)
+    if trouble:
+        print(f"Without a mutant {trouble} fails already.")
+        return 1
+    survivors, began = [], time.monotonic()
+    for name, mutant in chosen.items():
+        found = killer(name, mutant)
+        survivors += [name] if found is None else []
+        test = "" if found is None else found.rpartition("/")[2]
+        print(f"{name:40} {'survived' if found is None else 'killed':9} {test}", flush=True)
+    print(f"{len(chosen) - len(survivors)} of {len(chosen)} killed in {time.monotonic() - began:.0f} s.")
+    for name in survivors:
+        print(f"Survived: {name}. Write a test that needs the term, or one that measures it.")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
