@@ -4,7 +4,7 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 RUN = $(VENV)/bin/python
 
-.PHONY: demo quick test rest check docs bench peers clean
+.PHONY: demo quick test rest check mutants docs bench peers clean
 
 demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
@@ -27,6 +27,9 @@ check: $(VENV)/.ready          ## style and types
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+
+mutants: $(VENV)/.ready        ## what carries the proof, set to zero one by one: a test must fail for each
+	$(RUN) -m tests.mutants
 
 docs: $(VENV)/.docs            ## HTML documentation in docs/_build; warnings are errors
 	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -1,4 +1,4 @@
-"""The adapters beside the accountants that they replace: the price of a step, of an epsilon and of a calibration."""
+"""The adapters and the accountants that they replace: the price of a step, of an epsilon and of a calibration."""
 
 from __future__ import annotations
 

@@ -141,17 +141,17 @@ The numbers are in `docs/comparison.json`. Machines are noisy, so read speed and
 
 Each library runs in a process of its own, on one core, and has {data["limit"]:g} s of it for an answer.
 Times are the processor's, so that other work on the machine does not count; short calls are a mean over many.
-The peers stand at their best or recommended settings:
+The peers run at their best or recommended settings:
 
 | column | what is asked |
 | --- | --- |
-| dprounds | its default: exact where that can be proven, else the best Rényi order by the paper's conversion |
+| dprounds | its default: exact where that can be proven, otherwise the best Rényi order by the paper's conversion |
 | dp-acc. PLD | `PLDAccountant` at its default grid of 1e-4; 1e-5 among the finer settings |
 | dp-acc. RDP | `RdpAccountant` with 400 orders from 1.01 to 2,001 |
 | Opacus PRV | `PRVAccountant` at its defaults, which are an error of 0.01 in ε and δ/1000 in δ |
 | Opacus RDP | `RDPAccountant` at its default orders |
 | prv-acc. | the upper end of `PRVAccountant`, `eps_error` 0.01, `delta_error` δ/1000; 0.001 among the finer settings |
-| autodp | exact composition of Gaussians, else Rényi functions (`Composition`) |
+| autodp | exact composition of Gaussians, otherwise Rényi functions (`Composition`) |
 | autodp Fourier | `ComposeAFA`, its `get_approx_delta` inverted by bisection; an estimate, not a bound |"""
 
 
@@ -198,7 +198,7 @@ def _tightness(data: Data) -> str:
 
 ε over the truth. The truth is an independent closed form (Gaussian; one round of Laplace or of a sampled Gaussian) or
 binomial sum (randomized response) in 40 digits where there is one; else our proven bracket, narrower than 1e-6 of ε;
-else, where neither is to be had, the least bound that any of the libraries proves. **Bold is below the truth.**
+where there is neither, the least bound that any of the libraries proves. **Bold is below the truth.**
 In the column of ε: c closed form, s binomial sum, b our bracket, p the least proven bound."""
     ]
     for family in dict.fromkeys(case["family"] for case in data["cases"]):
