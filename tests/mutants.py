@@ -147,7 +147,7 @@ def exact_cells(field: str) -> Callable[[], None]:
     """The masses of cells are taken for exact."""
 
     def apply() -> None:
-        from dprounds.accounting import cells, profile
+        from dprounds.accounting import cells, ways
 
         for name in ("upper_law", "lower_law"):
             make: Callable[..., Any] = getattr(cells, name)
@@ -159,7 +159,7 @@ def exact_cells(field: str) -> Callable[[], None]:
 
                 return make(without, *given)
 
-            for module in (cells, profile):
+            for module in (cells, ways):
                 change(module, name, trusting)
 
     return apply

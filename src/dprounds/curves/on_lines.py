@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, saddle_at_delta
-from dprounds.accounting.profile import epsilon_on_line
+from dprounds.accounting.root import epsilon_on_line
 from dprounds.curves.spacing import some_rounds
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import Release, Run

@@ -1,0 +1,135 @@
+"""Epsilon from sums that bracket delta: a guess by Newton's method, and the proven ends on either side of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.line import Line
+from dprounds.accounting.sums import NARROW, Sums, within_doubles
+from dprounds.accounting.ways import OnOneLine, Way
+from dprounds.errors import NumericalError
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["epsilon_by", "epsilon_on_line", "guessed_root"]
+
+# All of these tune speed and tightness.
+# Below this doubles have no relative precision.
+LEAST_RESOLVED = 1e-300
+# A value is trusted in a search if the line brackets it to this part of itself.
+TRUSTED = 0.05
+# Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.
+MOST_STEPS = 60
+MOST_REPLACED = 12
+# An end of the bracket is moved outward by steps that grow by this factor; then the last one is halved so often.
+GROWTH = 4.0
+MOST_HALVINGS = 6
+
+
+def epsilon_by(way: Way, rest: Bracket, most: float) -> Bracket:
+    """Epsilon at a delta of the finite losses, itself known between bounds, by one way; `most` is the largest loss.
+
+    Guarantee
+    ---------
+    Raises, or returns bounds with the truth between them.
+    """
+    epsilon, sums = guessed_root(way, math.log(rest.lower), most)
+    return _verified(sums, epsilon, rest, most)
+
+
+def epsilon_on_line(line: Line, *, delta: float, guess: float) -> Bracket:
+    """Epsilon at a delta of the finite losses, as far as one line tells, whatever it was made for.
+
+    Guarantee
+    ---------
+    As for `Profile.epsilon`, of the law of the line. Raises `NumericalError` where the line proves none.
+    """
+    with within_doubles():
+        return epsilon_by(OnOneLine(line, guess), Bracket(delta, delta), math.inf)
+
+
+def guessed_root(way: Way, log_delta: float, most: float) -> tuple[float, Sums]:
+    """About the epsilon at which the sum is delta, 0 if it is nowhere, and sums made near it.
+
+    Newton's method on the logarithm of delta, kept in a bracket; new sums where the last ones do not suit.
+    """
+    low, high = 0.0, most
+    epsilon = way.guess(log_delta)
+    if not 0 < epsilon < most:
+        # Laplace's method is off by more than the distance to an end: 0 may be the answer itself.
+        epsilon = 0.0 if epsilon <= 0 else 0.5 * most
+    sums = way.sums(epsilon, fine=False)
+    replaced, fine = 0, sums.is_fine
+    for _ in range(MOST_STEPS):
+        if epsilon != sums.epsilon and not sums.suits(epsilon, TRUSTED) and replaced < MOST_REPLACED:
+            sums, replaced = way.sums(epsilon, fine=fine), replaced + 1
+        value, slope = sums.above.value_and_slope(epsilon)
+        following = math.nan
+        if value > 0:
+            excess = math.log(value) - log_delta
+            if slope < 0:  # else delta is flat here, between the points of a lattice
+                following = epsilon - excess * value / slope
+        else:  # too small a delta for its digits: what is proven of it decides
+            excess = 1.0 if math.log(max(sums.above.at(epsilon).upper, LEAST_RESOLVED)) > log_delta else -1.0
+        low, high = (epsilon, high) if excess > 0 else (low, epsilon)
+        if high == 0:
+            break  # delta is already met at 0
+        if following <= 0 and low == 0 and epsilon > 0:
+            following = 0.0
+        elif not low <= following <= high:
+            following = math.sqrt(low * min(high, 4.0 * low + 4.0)) if low > 0 else 0.125 * min(high, 8.0)
+        moved, epsilon = abs(following - epsilon), following
+        settled = moved <= 4.0 * UNIT_ROUNDOFF * epsilon or moved * sums.above.t <= 1e-13
+        if settled or (not fine and moved <= 1e-3 * epsilon):
+            if sums.epsilon == epsilon or replaced >= MOST_REPLACED or (fine and sums.suits(epsilon, sums.narrow)):
+                break
+            sums, replaced, fine = way.sums(epsilon), replaced + 1, True
+            low, high = 0.0, most  # a finer lattice has another root
+    return epsilon, sums
+
+
+def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket:
+    """The nearest epsilons on either side of a guess at which delta is proven to be met, and not to be."""
+    found = sums.at(epsilon)
+    if epsilon == 0 and found.upper <= rest.lower:
+        return Bracket(0.0, 0.0)
+    slope = -sums.above.value_and_slope(epsilon)[1]
+    least = 4.0 * UNIT_ROUNDOFF * epsilon + UNIT_ROUNDOFF / sums.above.t
+
+    def first_step(excess: float) -> float:
+        # where delta is flat, between the points of a lattice, its slope tells nothing
+        return max(excess / slope * (1.0 + NARROW), 0.0) if slope > 0 else 0.0
+
+    upper = _outward(
+        lambda step: sums.above.at(epsilon + step).upper <= rest.lower,
+        first_step(found.upper - rest.lower),
+        least,
+        most - epsilon,
+    )
+    if upper == math.inf:
+        raise NumericalError("The exact sum of this run does not settle epsilon.")
+    lower = _outward(
+        lambda step: sums.below.at(epsilon - step).lower >= rest.upper,
+        first_step(rest.upper - found.lower),
+        least,
+        epsilon,
+    )
+    return Bracket(max(min(epsilon - lower, epsilon + upper), 0.0), epsilon + upper if upper < most - epsilon else most)
+
+
+def _outward(is_proven: Callable[[float], bool], step: float, least: float, most: float) -> float:
+    """A short step from a guess at which something is proven, as it is further on; `most` if it is nowhere before."""
+    failed = 0.0
+    for _ in range(MOST_STEPS):
+        if not step < most:
+            return most
+        if is_proven(step):
+            break
+        failed, step = step, max(GROWTH * step, least)
+    else:
+        return most
+    for _ in range(MOST_HALVINGS if failed > 0 else 0):
+        middle = 0.5 * (failed + step)
+        failed, step = (failed, middle) if is_proven(middle) else (middle, step)
+    return step

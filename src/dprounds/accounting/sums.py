@@ -1,0 +1,93 @@
+"""Sums that bracket delta near one epsilon: what the profile reads epsilon and delta off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.errors import NumericalError
+
+__all__ = ["NARROW", "Sum", "Sums", "within_doubles"]
+
+Array = NDArray[np.float64]
+
+# It only tunes speed: where brackets are at most this part of delta wide, a line serves for another epsilon too.
+NARROW = 1e-9
+
+
+class Sum(Protocol):
+    """A sum that brackets delta: a `Line` or a `LevelledLine`."""
+
+    @property
+    def t(self) -> float:
+        """The real part of its line."""
+        ...
+
+    def at(self, epsilon: float) -> Bracket:
+        """Lower and upper bounds of delta over the finite losses at one epsilon."""
+        ...
+
+    def bracket(self, epsilon: Array) -> Brackets:
+        """The same at a row of epsilons."""
+        ...
+
+    def value_and_slope(self, epsilon: float) -> tuple[float, float]:
+        """The sum as computed and its derivative in epsilon."""
+        ...
+
+
+@dataclass(eq=False)
+class Sums:
+    """What brackets delta near one epsilon: a line from above and one from below, which may be the same."""
+
+    epsilon: float  # that they were made for
+    above: Sum
+    make_below: Callable[[], Sum] | None = None
+    narrow: float = NARROW
+    reach: float = 0.0  # an epsilon no further away is served as well
+    is_fine: bool = True
+
+    @cached_property
+    def below(self) -> Sum:
+        """Made when it is first asked for."""
+        return self.above if self.make_below is None else self.make_below()
+
+    def at(self, epsilon: float) -> Bracket:
+        """Delta of the finite losses at one epsilon."""
+        found = self.above.at(epsilon)
+        return found if self.make_below is None else _consistent(self.below.at(epsilon).lower, found.upper)
+
+    def bracket(self, epsilon: Array) -> Brackets:
+        """Delta of the finite losses at a row of epsilons."""
+        found = self.above.bracket(epsilon)
+        return found if self.make_below is None else Brackets(self.below.bracket(epsilon).lower, found.upper)
+
+    def suits(self, epsilon: float, part: float) -> bool:
+        """Whether the line from above, whatever it was made for, tells delta here to this part of it."""
+        if abs(epsilon - self.epsilon) <= self.reach:
+            return True
+        lower, upper = self.above.at(epsilon)
+        return upper - lower <= part * upper
+
+
+def _consistent(lower: float, upper: float) -> Bracket:
+    if not lower <= upper:
+        raise NumericalError("The exact sum of this run contradicts itself in doubles.")
+    return Bracket(lower, upper)
+
+
+@contextmanager
+def within_doubles() -> Iterator[None]:
+    """Let numbers overflow far from any privacy: what is then not a number is refused, and what raises says so."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except ArithmeticError:
+        raise NumericalError("The loss of this run is outside what doubles resolve.") from None

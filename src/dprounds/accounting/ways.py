@@ -1,0 +1,214 @@
+"""The ways to sums that bracket delta for one law: by a line of the law itself, by levels, by lattices.
+
+They choose and prove nothing: the sums that they make prove their own brackets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
+from dprounds.accounting.known_profile import known_epsilon
+from dprounds.accounting.lattice import Grid, lattice_line
+from dprounds.accounting.law import Composition, Saddle
+from dprounds.accounting.line import Line
+from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.place_levels import levels_near
+from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
+from dprounds.accounting.sums import NARROW, Sums
+from dprounds.errors import NumericalError
+
+__all__ = ["ByLine", "OnOneLine", "Way", "ways_to_sums"]
+
+# All of these tune speed and tightness.
+# Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too.
+NARROW_LATTICE = 1e-4
+NARROW_LEVELS = 1e-7
+# The part of delta that each error of levels is asked to stay below, where epsilon is sought and where it is found.
+LEVEL_TOLERANCES = (1e-3, 1e-10)
+MOST_LEVELS_TRIED = 4
+REACH_OF_LEVELS = 1e-3  # relative to epsilon
+# Laplace's method is not believed where it exceeds other guesses by this factor.
+HEAVY = 3.0
+# A probability below this has no relative precision in doubles.
+LEAST_PROBABILITY = 1e-300
+
+
+class Way(Protocol):
+    """How sums are made for one law; `start` is the last saddle point, or about where it may be."""
+
+    start: Saddle | float
+
+    def guess(self, log_delta: float) -> float:
+        """About the epsilon at a delta."""
+        ...
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """Sums that bracket delta at `epsilon`; coarse ones cost less where there is a choice."""
+        ...
+
+
+@dataclass
+class ByLine:
+    """By a line of the law itself."""
+
+    law: Composition
+    smoothed: bool = True
+    most_nodes: int | None = None
+    start: Saddle | float = 1.0
+
+    def guess(self, log_delta: float) -> float:
+        """By Laplace's method."""
+        self.start = saddle_at_delta(self.law, log_delta, start=self.start)
+        return self.start.epsilon
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """A line near the saddle point, made for the delta that it finds."""
+        self.start = saddle = saddle_at_epsilon(self.law, epsilon, start=self.start)
+        log_delta = saddle.log_delta(epsilon)
+        for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
+            line = line_near(
+                self.law,
+                saddle,
+                epsilon=epsilon,
+                log_delta=log_delta,
+                most_nodes=self.most_nodes,
+                smoothed=self.smoothed,
+            )
+            found = line.at(epsilon)
+            if found.upper - found.lower <= NARROW * found.upper:
+                break
+            middle = max(found.lower, min(found.upper, line.value_and_slope(epsilon)[0]))
+            if not middle > 0 or abs(math.log(middle) - log_delta) < 1.0:
+                break
+            log_delta = math.log(middle)
+        # the saddle point moves by a width as epsilon moves by one over it
+        return Sums(epsilon, line, reach=0.5 / saddle.width)
+
+
+@dataclass
+class ByLevels:
+    """By lines of levels, for one part whose log-ratio can be turned."""
+
+    law: Composition
+    start: Saddle | float = 1.0
+    log_delta: float | None = None  # that was asked for
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """Made when it is first needed."""
+        return Sketch(self.law)
+
+    def guess(self, log_delta: float) -> float:
+        """By Laplace's method; or, where a heavy tail misleads that, by a normal law or by one large round."""
+        self.log_delta = log_delta
+        ((part, rounds),) = self.law.parts
+        found = self.sketch.deviation * math.sqrt(-2.0 * log_delta)
+        if part.excess is not None:
+            found = max(
+                found, known_epsilon(part.excess, delta=max(math.exp(log_delta) / rounds, LEAST_PROBABILITY)).lower
+            )
+        try:
+            by_saddle = self.sketch.epsilon(log_delta)
+        except NumericalError:
+            by_saddle = math.inf
+        return by_saddle if by_saddle < HEAVY * found else found
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """Levels made for the delta that they find."""
+        ((part, rounds),) = self.law.parts
+        if part.turnable is None:
+            raise NumericalError("No levels are known for this run.")
+        tolerance = LEVEL_TOLERANCES[fine]
+        log_delta = self.sketch.saddle(epsilon).log_delta(epsilon) if self.log_delta is None else self.log_delta
+        for _ in range(MOST_LEVELS_TRIED):
+            line = levels_near(part.turnable, rounds, epsilon=epsilon, log_delta=log_delta, tolerance=tolerance)
+            value = line.value_and_slope(epsilon)[0]
+            if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
+                break
+            log_delta = math.log(value)
+        return Sums(epsilon, line, narrow=NARROW_LEVELS, reach=REACH_OF_LEVELS * epsilon, is_fine=fine)
+
+
+@dataclass
+class ByLattice:
+    """By lines of lattices that bound the law."""
+
+    law: Composition
+    start: Saddle | float = 1.0
+
+    @cached_property
+    def sketch(self) -> Sketch:
+        """Made when it is first needed."""
+        return Sketch(self.law)
+
+    def guess(self, log_delta: float) -> float:
+        """By Laplace's method on the sketch."""
+        return self.sketch.epsilon(log_delta)
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """A lattice made for the delta that it finds."""
+        log_delta = self.sketch.saddle(epsilon).log_delta(epsilon)
+        for _ in range(3):
+            grids = self.sketch.grids(epsilon, log_delta, COARSE)
+            line, grid = self._line(upper_law, grids)
+            value = line.value_and_slope(epsilon)[0]
+            if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+                break
+            log_delta = math.log(value)
+        if fine:
+            grids = self.sketch.grids(epsilon, log_delta, PRECISE)
+            line, grid = self._line(upper_law, grids)
+        rest = grids[grids.index(grid) :] if grid in grids else grids
+        return Sums(epsilon, line, lambda: self._line(lower_law, rest)[0], NARROW_LATTICE, is_fine=fine)
+
+    def _line(self, side: Callable[..., LatticeLaw], grids: list[Grid]) -> tuple[Line, Grid]:
+        """The first line that is proven to end."""
+        for grid in grids:
+            laws = [
+                (side(part.cells, grid.step, *ends, atoms), rounds)
+                for (part, rounds), ends, atoms in zip(self.law.parts, grid.ends, grid.atoms, strict=True)
+            ]
+            if not all(np.isfinite(one.masses).all() and one.masses.any() for one, _ in laws):
+                raise NumericalError("The probabilities of a round's losses are outside what doubles resolve.")
+            line = lattice_line(laws, grid)
+            if line is not None:
+                return line, grid
+        raise NumericalError("The exact sum of this run needs more memory than is allowed.")
+
+
+@dataclass
+class OnOneLine:
+    """By one line, whatever it was made for."""
+
+    line: Line
+    first_guess: float
+    start: Saddle | float = 1.0
+
+    def guess(self, log_delta: float) -> float:
+        """The one that was given."""
+        return self.first_guess
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """That line."""
+        return Sums(epsilon, self.line, reach=math.inf)
+
+
+def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None) -> Iterator[Way]:
+    """The ways to sums for one law, the best first."""
+    is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
+    on_line = law.lattice is not None or law.falls or not is_aligned
+    if on_line:
+        yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
+    if len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells:
+        yield ByLevels(law)
+    if law.has_cells and not law.infinite_mass:
+        yield ByLattice(law)
+    if law.is_cheap and (law.has_cells or not on_line):
+        yield ByLine(law, True, most_nodes, start)
