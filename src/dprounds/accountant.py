@@ -7,7 +7,7 @@ import math
 import os
 import re
 import threading
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from dprounds import _validate, mechanisms
@@ -20,6 +20,8 @@ __all__ = ["Accountant", "checked_accountant"]
 
 FORMAT = "dprounds.accountant"
 VERSION = 1
+# Written since the first files; a text without them is read as well.
+OPTIONAL_KEYS = frozenset({"stamp", "relation"})
 # The name of an accountant, the process that recorded, and the number of its changes: see `Accountant.stamp`.
 STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}-[0-9]{1,20}")
 
@@ -163,7 +165,8 @@ class Accountant:
         with self._lock:
             run, stamp = self.run, self.stamp
         parts = [{"mechanism": _describe(mechanism), "rounds": rounds} for mechanism, rounds in run.parts]
-        return json.dumps({"format": FORMAT, "version": VERSION, "parts": parts, "stamp": stamp}, allow_nan=False)
+        whole = {"format": FORMAT, "version": VERSION, "relation": run.relation, "parts": parts, "stamp": stamp}
+        return json.dumps(whole, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Accountant:
@@ -171,13 +174,15 @@ class Accountant:
 
         Guarantee
         ---------
-        Raises `ParameterError` for anything that is not exactly such a text, or restores every recorded round.
+        Raises `ParameterError` for anything that is not exactly such a text, or restores every recorded round. A text
+        of an earlier version, which does not name its relation, holds what its mechanisms meant then: a Poisson-sampled
+        one, adding or removing a record.
         """
         try:
             data = json.loads(text, object_pairs_hook=_without_repeats)
         except (TypeError, ValueError, RecursionError):
             raise ParameterError("The accountant's JSON cannot be read: it is not JSON, or it was cut short.") from None
-        data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON", optional=frozenset({"stamp"}))
+        data = _keys(data, {"format", "version", "parts"}, "the accountant's JSON", optional=OPTIONAL_KEYS)
         if data["format"] != FORMAT:
             raise ParameterError(f"The accountant's JSON must have format '{FORMAT}', got {data['format']!r:.60}.")
         if type(data["version"]) is not int or data["version"] != VERSION:
@@ -199,6 +204,11 @@ class Accountant:
                 accountant.record(_rebuild(entry["mechanism"]), rounds=entry["rounds"])
             except UnsupportedError as error:
                 raise ParameterError(f"The accountant's JSON holds what is not supported: {error}") from None
+        if "relation" in data and data["relation"] != accountant.run.relation:
+            raise ParameterError(
+                f"The accountant's JSON must have the relation of its parts, {accountant.run.relation!r}, got "
+                f"{data['relation']!r:.60}."
+            )
         if stamp is not None:
             accountant._given_stamp = accountant._changes, stamp
         return accountant
@@ -240,9 +250,12 @@ def _rebuild(value: Any, depth: int = 0) -> Any:  # noqa: ANN401  (JSON is a tre
     kind = getattr(mechanisms, str(value.get("name")), None)
     if depth > 1 or not (isinstance(kind, type) and issubclass(kind, Mechanism) and kind is not Mechanism):
         raise ParameterError(f"The accountant's JSON names an unknown mechanism, {value.get('name')!r:.60}.")
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # every mechanism is a dataclass
-    parameters = _keys(value, {"name", *names}, f"{kind.__name__} in the accountant's JSON")
-    return kind(**{name: _rebuild(parameters[name], depth + 1) for name in names})
+    parts = fields(kind)  # type: ignore[arg-type]  # every mechanism is a dataclass
+    # what earlier files do not have was not there to be chosen, and has its default
+    later = frozenset(part.name for part in parts if part.default is not MISSING)
+    needed = {part.name for part in parts} - later
+    parameters = _keys(value, {"name", *needed}, f"{kind.__name__} in the accountant's JSON", optional=later)
+    return kind(**{name: _rebuild(item, depth + 1) for name, item in parameters.items() if name != "name"})
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

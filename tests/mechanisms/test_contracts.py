@@ -82,6 +82,7 @@ JUST_OUTSIDE: dict[str, tuple[Any, list[Any]]] = {
     "rho": (0.1, [-5e-324, math.inf]),
     "sampling_rate": (0.1, [-5e-324, math.nextafter(1.0, 2.0), 256]),
     "mechanism": (Gaussian(1.0), [Gaussian, 1.0]),
+    "relation": ("zero-out", ["swap", "", 1.0]),
     "p": ((0.5, 0.5), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
     "q": ((0.25, 0.75), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
     "orders": ((2.0, 3.0), [(1.0, 3.0), (3.0, 2.0), (2.0, 2.0), (2.0, math.nan), (2.0,), ()]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -81,6 +82,52 @@ def test_parts_with_different_neighbours_do_not_add_up() -> None:
     assert (SAMPLED * 3 + Replaced() * 0).relation == "add-remove"  # nothing of it is released
     with pytest.raises(ParameterError, match="relation must be one of"):
         Replaced("swap") * 2
+
+
+def test_a_poisson_sample_may_speak_of_an_empty_record_instead_of_an_absent_one() -> None:
+    emptied = PoissonSampled(Gaussian(1.1), 0.01, relation="zero-out")
+    assert emptied.relation == (emptied * 3).relation == "zero-out"
+    assert repr(emptied) == "PoissonSampled(Gaussian(1.1), sampling_rate=0.01, relation='zero-out')"
+    assert repr(SAMPLED) == "PoissonSampled(Gaussian(1.1), sampling_rate=0.01)"
+    for method in RUN_METHODS:
+        found, same = ((step * 100).guarantee(delta=1e-5, method=method) for step in (emptied, SAMPLED))
+        assert (found.epsilon, found.relation) == (same.epsilon, "zero-out")
+    with pytest.raises(UnsupportedError, match=r"by add-remove, the second by zero-out"):
+        SAMPLED + emptied
+    with pytest.raises(ParameterError, match="relation must be one of .add-remove., .zero-out."):
+        PoissonSampled(Gaussian(1.1), 0.01, relation="replace-one")
+
+
+def test_files_of_an_accountant_name_the_relation_and_old_ones_mean_what_they_meant() -> None:
+    for step in (SAMPLED, PoissonSampled(Laplace(1.0), 0.5, relation="zero-out"), Gaussian(2.0)):
+        accountant = Accountant()
+        accountant.record(step, rounds=7)
+        written = json.loads(accountant.to_json())
+        assert written["relation"] == step.relation
+        assert Accountant.from_json(json.dumps(written)).run == step * 7
+        written["relation"] = "replace-one"
+        with pytest.raises(ParameterError, match="must have the relation of its parts"):
+            Accountant.from_json(json.dumps(written))
+    old = {
+        "format": "dprounds.accountant",
+        "version": 1,
+        "parts": [
+            {
+                "mechanism": {
+                    "name": "PoissonSampled",
+                    "mechanism": {"name": "Gaussian", "noise_multiplier": 1.1},
+                    "sampling_rate": 0.01,
+                },
+                "rounds": 7,
+            }
+        ],
+    }
+    restored = Accountant.from_json(json.dumps(old))
+    assert restored.run == SAMPLED * 7
+    assert restored.guarantee(delta=1e-5).relation == "add-remove"
+    del old["parts"][0]["mechanism"]["sampling_rate"]  # type: ignore[index]
+    with pytest.raises(ParameterError, match="must hold exactly"):
+        Accountant.from_json(json.dumps(old))
 
 
 def test_an_accountant_refuses_them_before_it_records() -> None:

@@ -12,7 +12,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cached_property, lru_cache
 from typing import SupportsIndex, cast, overload
 
@@ -40,6 +40,8 @@ __all__ = [
     "BOTH_DIRECTIONS",
     "RELATIONS",
     "REMOVE",
+    "REPLACE_ONE",
+    "ZERO_OUT",
     "Mechanism",
     "Release",
     "Run",
@@ -54,7 +56,9 @@ ADD = "add"
 BOTH_DIRECTIONS = (REMOVE, ADD)
 
 ADD_REMOVE = "add-remove"
-RELATIONS = (ADD_REMOVE, "replace-one", "zero-out")
+REPLACE_ONE = "replace-one"
+ZERO_OUT = "zero-out"
+RELATIONS = (ADD_REMOVE, REPLACE_ONE, ZERO_OUT)
 
 REAL_PART = Interval.parse("(0, inf)")
 
@@ -259,8 +263,10 @@ class Mechanism(Release):
     def __repr__(self) -> str:
         if not is_dataclass(self):
             return object.__repr__(self)
-        values = [(field.name, _source(getattr(self, field.name))) for field in fields(self)]
-        written = [text if number == 0 else f"{name}={text}" for number, (name, text) in enumerate(values)]
+        values = [(field.name, getattr(self, field.name)) for field in fields(self) if not _is_default(self, field)]
+        written = [
+            _source(value) if not number else f"{name}={_source(value)}" for number, (name, value) in enumerate(values)
+        ]
         return f"{type(self).__name__}({', '.join(written)})"
 
     def as_run(self) -> Run:
@@ -501,6 +507,11 @@ def _moment_points(z: ArrayLike) -> Numbers:
     if not inside.all():
         raise ParameterError(f"z must have its real part in {REAL_PART.text}, got {points[~inside].flat[0]}.")
     return points
+
+
+def _is_default(value: object, field: Field[object]) -> bool:
+    """Whether a field has the value that it has if nothing is given, and need not be written."""
+    return field.default is not MISSING and getattr(value, field.name) == field.default
 
 
 def _source(value: object) -> str:

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import SAMPLING_RATE, real, show
+from dprounds._validate import SAMPLING_RATE, choice, real, show
 from dprounds.accounting.cells import atoms_in_cells
 from dprounds.accounting.law import LossLaw
 from dprounds.errors import ParameterError, UnsupportedError
@@ -21,6 +21,7 @@ from dprounds.mechanisms.base import (
     BOTH_DIRECTIONS,
     RELATIVE_ERROR,
     REMOVE,
+    ZERO_OUT,
     Mechanism,
 )
 from dprounds.mechanisms.sampling import Sampleable, SampledLaw, sampled_atoms, sampled_cells, sampled_excess
@@ -32,6 +33,8 @@ __all__ = ["PoissonSampled"]
 
 Array = NDArray[np.float64]
 
+# Those for which the pair of a Poisson sample is known: an absent record and an empty one add the same to a sum.
+POISSON_RELATIONS = (ADD_REMOVE, ZERO_OUT)
 # A loss of which the exponential of the negative is 0.
 INFINITE = 1e4
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
@@ -57,6 +60,9 @@ class PoissonSampled(Accounted, Mechanism):
         `Gaussian`, `Laplace`, `RandomizedResponse`, `PureDP`, `DiscreteGaussian` or `DiscreteLaplace`.
     sampling_rate
         The probability, in [0, 1], with which each record enters the batch.
+    relation
+        ``"add-remove"``, or ``"zero-out"``: a record is replaced by an empty one, whose gradient is zero, and the
+        number of records is public. The pair is the same for both. Replacing one record by another is not known here.
 
     Theorem
     -------
@@ -72,6 +78,7 @@ class PoissonSampled(Accounted, Mechanism):
 
     mechanism: Mechanism
     sampling_rate: float
+    relation: str = ADD_REMOVE
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -81,17 +88,15 @@ class PoissonSampled(Accounted, Mechanism):
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
                 "Gaussian, Laplace, RandomizedResponse, PureDP, DiscreteGaussian or DiscreteLaplace."
             )
-        self._set(sampling_rate=real("sampling_rate", self.sampling_rate, SAMPLING_RATE))
+        self._set(
+            sampling_rate=real("sampling_rate", self.sampling_rate, SAMPLING_RATE),
+            relation=choice("relation", self.relation, POISSON_RELATIONS),
+        )
 
     @property
     def directions(self) -> tuple[str, ...]:
         """``"remove"`` and ``"add"``: a record among those that may be sampled is taken away, or joins them."""
         return BOTH_DIRECTIONS
-
-    @property
-    def relation(self) -> str:
-        """``"add-remove"``: neighbours differ by one record, present or absent."""
-        return ADD_REMOVE
 
     @property
     def sampling(self) -> str:
