@@ -11,7 +11,7 @@ import pytest
 
 from dprounds.accounting.law import LOG_MOMENT_ERROR, LossLaw
 from dprounds.accounting.line import Line, log_zeta
-from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
 from dprounds.mechanisms.base import Run
@@ -50,6 +50,21 @@ def test_a_line_scales_to_other_numbers_of_rounds_without_new_values() -> None:
         assert mine[0] <= fresh[1]
         assert fresh[0] <= mine[1]
         assert mine[1] <= mine[0] * (1 + 1e-8)
+
+
+@pytest.mark.parametrize(("sigma", "rate", "rounds"), [(1.1, 256 / 60_000, 14_062), (0.8, 0.02, 3_000), (5.0, 0.3, 40)])
+def test_the_nodes_of_one_direction_bound_the_other_from_above(sigma: float, rate: float, rounds: int) -> None:
+    run = PoissonSampled(Gaussian(sigma), rate) * rounds
+    epsilon = run.epsilon(delta=1e-5)
+    nodes = line_of(run, epsilon)
+    law = run.law("add")
+    mine = line_with_nodes_of(law, nodes, law.expand(nodes.t)).at(epsilon)
+    own = line_near(law, saddle_at_epsilon(law, epsilon), epsilon=epsilon, log_delta=math.log(1e-5)).at(epsilon)
+    assert mine.lower == 0  # nothing is known of its aliases
+    assert own.lower <= mine.upper <= own.upper * (1 + 1e-3)
+    # cut short, it counts what is missing
+    short = replace(nodes, values=nodes.values[:3])
+    assert line_with_nodes_of(law, short, law.expand(nodes.t)).at(epsilon).upper >= own.lower
 
 
 @pytest.mark.parametrize("shift", [-0.9, -0.5, 0.5, 3.0])

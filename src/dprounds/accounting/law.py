@@ -103,6 +103,7 @@ class Saddle:
     curvature: float
     steepest: float = 0.0
     square: float = 0.0
+    values_by_part: tuple[float, ...] = ()
 
     @cached_property
     def width(self) -> float:
@@ -230,18 +231,20 @@ class Composition:
         """
         h = SPACING * t
         value = slope = curvature = steepest = square = 0.0
+        values_by_part = []
         for rounds, law in self._weighted:
             low, middle, high = np.real(law.log_moment(t * np.array([1.0 - SPACING, 1.0, 1.0 + SPACING]))).tolist()
+            values_by_part.append(middle)
             value += rounds * middle
             slope += rounds * (high - low) / (2.0 * h)
             curvature += rounds * max((high - middle) - (middle - low), 0.0) / (h * h)
             # the slope is between the two differences; it may be negative where mass is at infinity
             steepest += rounds * max(abs(high - middle), abs(middle - low)) / h
             square += rounds * _second_moment(law, t, h, low - middle, middle, high - middle)
-        return Saddle(t, value, slope, curvature, steepest, square)
+        return Saddle(t, value, slope, curvature, steepest, square, tuple(values_by_part))
 
-    def ceiling(self, t: float, s: Array) -> Array | None:
-        """Upper bounds of the real part of K from each ``t + is`` on; None if no part is known to fall.
+    def ceiling(self, saddle: Saddle, s: Array) -> Array | None:
+        """Upper bounds of the real part of K on the line of a saddle point, from each s on; None if no part falls.
 
         They hold on half-lines, or up to half of K's period where all losses lie on one lattice.
         """
@@ -249,10 +252,9 @@ class Composition:
         if all(ceiling is None for ceiling in ceilings):
             return None
         total = np.zeros_like(s)
-        for (rounds, law), ceiling in zip(self._weighted, ceilings, strict=True):
-            value = float(np.real(law.log_moment(np.array([t])))[0])
+        for (rounds, _), value, ceiling in zip(self._weighted, saddle.values_by_part, ceilings, strict=True):
             flat = value + LOG_MOMENT_ERROR * abs(value)  # |M| <= M(t) on all of the line
-            total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(t, s), flat))
+            total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(saddle.t, s), flat))
         return total
 
     def _ceiling_of(self, law: LossLaw) -> Ceiling | None:

@@ -293,7 +293,8 @@ class Line:
         exponent += SUMMAND_ERROR * (np.abs(smoothed) + distance + np.abs(np.multiply.outer(epsilon, self.sides)))
         total = np.zeros_like(epsilon)
         for side in (self.sides < self.t, self.sides > self.t):
-            total = total + np.exp(np.minimum(exponent[:, side].min(axis=1) - log_scale, LARGEST_LOG_SCALE))
+            least = exponent[:, side].min(axis=1, initial=math.inf)  # without a side nothing is known
+            total = total + np.exp(np.minimum(least - log_scale, LARGEST_LOG_SCALE))
         return total
 
     @property

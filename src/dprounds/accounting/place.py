@@ -17,7 +17,7 @@ from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.errors import NumericalError
 
-__all__ = ["line_near", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
+__all__ = ["line_near", "line_with_nodes_of", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
 
 Array = NDArray[np.float64]
 
@@ -130,11 +130,9 @@ def line_near(
     step = 2.0 * math.pi / period
     last_of_all = points // 2 if law.lattice is not None else most_nodes  # no node beyond it is another one
 
-    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value)  # |M| <= M(t) on all of the line
     most = min(most_nodes, last_of_all)
     stops: Array = np.unique(np.append(np.minimum(np.ceil(STOPS * saddle.width / step), most), most))
-    known = law.ceiling(t, step * stops)
-    ceilings = np.full(stops.shape, flat) if known is None else np.minimum(known, flat)
+    ceilings = _ceilings(law, saddle, step * stops)
     exponent = ceilings - t * epsilon - np.log(math.pi * step * stops) - target
     enough = np.flatnonzero(exponent <= 0)
     number = int(enough[0]) if enough.size else stops.size - 1
@@ -146,9 +144,6 @@ def line_near(
             raise NumericalError("The exact sum of this run converges too slowly.")
         variance = _variance(t, float(step * stops[number]), float(exponent[number]))
     s: Array = step * np.arange(int(stops[number]) + 1, dtype=np.float64)
-    turning = 0.5 * saddle.square * s * s
-    if law.max_loss < math.inf:
-        turning = np.minimum(turning, law.max_loss * s)
     return Line(
         t=t,
         step=step,
@@ -156,12 +151,48 @@ def line_near(
         ceiling=ceiling,
         sides=np.delete(sides, best),
         side_values=np.delete(at_sides, best),
-        sizes=np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64),
+        sizes=_sizes(law, saddle, s),
         fewest_rounds=law.fewest_rounds,
         variance=variance,
         lattice=law.lattice,
         points=points,
     )
+
+
+def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:
+    """The line of a law on the nodes of another one's line, for upper bounds: it knows no side, so no lower bound.
+
+    The saddle point is at the t of that line. Raises `NumericalError` where the nodes are those of a lattice, or the
+    other line ends by a virtual Gaussian.
+    """
+    if law.lattice is not None or other.lattice is not None or other.variance or not law.most_nodes:
+        raise NumericalError("No line of another direction serves here.")
+    s: Array = other.step * np.arange(other.values.size, dtype=np.float64)
+    return Line(
+        t=saddle.t,
+        step=other.step,
+        values=_on_line(law, saddle.t, s),
+        ceiling=float(_ceilings(law, saddle, s[-1:])[0]),
+        sides=np.empty(0),
+        side_values=np.empty(0),
+        sizes=_sizes(law, saddle, s),
+        fewest_rounds=law.fewest_rounds,
+    )
+
+
+def _ceilings(law: Composition, saddle: Saddle, s: Array) -> Array:
+    """Upper bounds of the real part of K on the line of a saddle point, from each s on."""
+    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value)  # |M| <= M(t) on all of the line
+    known = law.ceiling(saddle, s)
+    return np.full(s.shape, flat) if known is None else np.minimum(known, flat)
+
+
+def _sizes(law: Composition, saddle: Saddle, s: Array) -> Array:
+    """The size of what K at each s was summed from."""
+    turning = 0.5 * saddle.square * s * s
+    if law.max_loss < math.inf:
+        turning = np.minimum(turning, law.max_loss * s)
+    return np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64)
 
 
 def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle, least_mass
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.place import saddle_at_epsilon
+from dprounds.accounting.place import line_with_nodes_of, saddle_at_epsilon
 from dprounds.accounting.root import LEAST_RESOLVED, epsilon_by, guessed_root
 from dprounds.accounting.sums import within_doubles
 from dprounds.accounting.ways import ByLine, Way, ways_to_sums
@@ -56,8 +56,10 @@ def is_wide(bracket: Bracket) -> bool:
     return not bracket.upper - bracket.lower <= WIDE * bracket.upper
 
 
-def _by_the_best_way(law: Composition, ask: Callable[[Way], Bracket], start: float = 1.0) -> tuple[Bracket, float]:
-    """The bracket of the first way that works, and its saddle point; where it is wide, what it and the next prove."""
+def _by_the_best_way(
+    law: Composition, ask: Callable[[Way], Bracket], start: Saddle | float = 1.0
+) -> tuple[Bracket, Way]:
+    """The bracket of the first way that works, and that way; where it is wide, what it and the next prove."""
     found: Bracket | None = None
     trouble: NumericalError | None = None
     for way in ways_to_sums(law, start):
@@ -72,7 +74,7 @@ def _by_the_best_way(law: Composition, ask: Callable[[Way], Bracket], start: flo
             break
     if found is None:
         raise trouble or NumericalError("No exact sum is known for this run.")
-    return found, way.start.t if isinstance(way.start, Saddle) else way.start
+    return found, way
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +105,12 @@ class Profile:
 
     def epsilon(self, delta: float) -> Bracket:
         """The least epsilon >= 0 at which delta is at most `delta`, in (0, 1)."""
-        found, start = Bracket(0.0, 0.0), 1.0
+        found: Bracket = Bracket(0.0, 0.0)
+        way: Way | None = None  # to the direction before
         for law in self.laws.values():
-            if 0 < found.lower < math.inf and _is_met(law, found.lower, delta, start):
+            if 0 < found.lower < math.inf and _is_met(law, found.lower, delta, way):
                 continue  # the other direction is the more expensive one
-            here, start = _epsilon(law, delta, start)
+            here, way = _epsilon(law, delta, way)
             found = found.larger(here)
         return found
 
@@ -235,28 +238,35 @@ def _with_mass(law: Composition, finite: Bracket) -> Bracket:
     )
 
 
-def _epsilon(law: Composition, delta: float, start: float) -> tuple[Bracket, float]:
-    """`Profile.epsilon` in one direction, and about its saddle point."""
+def _epsilon(law: Composition, delta: float, before: Way | None) -> tuple[Bracket, Way | None]:
+    """`Profile.epsilon` in one direction, and the way to it, given that to the direction before."""
     if not law.infinite_mass < delta:
-        return Bracket(math.inf, math.inf), start
+        return Bracket(math.inf, math.inf), before
     if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
-        return Bracket(0.0, 0.0), start
+        return Bracket(0.0, 0.0), before
     closed = _closed_form(law)
     known = None if closed is None else known_epsilon(closed, delta=delta)
     if known is not None and not is_wide(known):
-        return known, start
+        return known, before
     try:
         with within_doubles():
-            found, start = _summed_epsilon(law, delta, start)
+            found, way = _summed_epsilon(law, delta, before)
     except NumericalError:
         if known is None:
             raise
-        return known, start
-    return _proper(found if known is None else found.both(known)), start
+        return known, before
+    return _proper(found if known is None else found.both(known)), way
 
 
-def _summed_epsilon(law: Composition, delta: float, start: float) -> tuple[Bracket, float]:
-    """Epsilon by sums, and about its saddle point."""
+def _start(before: Way | None) -> float:
+    """About where the saddle point may be, given the way to another direction."""
+    if before is None:
+        return 1.0
+    return before.start.t if isinstance(before.start, Saddle) else before.start
+
+
+def _summed_epsilon(law: Composition, delta: float, before: Way | None) -> tuple[Bracket, Way | None]:
+    """Epsilon by sums, and the way to them."""
     # delta less the mass at infinity, to either side
     rest = Bracket(delta, delta)
     if law.infinite_mass:
@@ -267,7 +277,7 @@ def _summed_epsilon(law: Composition, delta: float, start: float) -> tuple[Brack
     if not rest.lower > 0:
         raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
     try:
-        found, start = _by_the_best_way(law, lambda way: epsilon_by(way, rest, law.max_loss), start)
+        found, before = _by_the_best_way(law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before))
     except NumericalError:
         if not law.max_loss < math.inf:
             raise
@@ -278,8 +288,8 @@ def _summed_epsilon(law: Composition, delta: float, start: float) -> tuple[Brack
     if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
         with suppress(NumericalError):
             if _delta(law, 0.0).upper <= delta:
-                return Bracket(0.0, 0.0), start
-    return found, start
+                return Bracket(0.0, 0.0), before
+    return found, before
 
 
 def _below_cap(law: Composition, delta: float) -> float:
@@ -291,14 +301,21 @@ def _below_cap(law: Composition, delta: float) -> float:
     return 0.0
 
 
-def _is_met(law: Composition, epsilon: float, delta: float, start: float) -> bool:
-    """Whether one value of delta shows that `delta` is met at `epsilon`."""
+def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -> bool:
+    """Whether one value of delta shows that `delta` is met at `epsilon`, given the way to another direction."""
     if not epsilon < law.max_loss:
         return law.infinite_mass <= delta
+    line = None if before is None else before.line
     with suppress(NumericalError), within_doubles():
-        saddle = _about_saddle(law, epsilon, start)
+        # the two directions are much alike, so that the nodes of one line serve both
+        saddle = _about_saddle(law, epsilon, _start(before)) if line is None else law.expand(line.t)
         if _crude_delta(law, saddle, epsilon) <= delta:
             return True
+        if line is not None:
+            with suppress(NumericalError):
+                found = line_with_nodes_of(law, line, saddle).at(epsilon)
+                if _with_mass(law, found).upper <= delta:
+                    return True
         for way in ways_to_sums(law, saddle):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)

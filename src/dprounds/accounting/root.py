@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.line import Line
 from dprounds.accounting.sums import NARROW, Sums, within_doubles
@@ -14,6 +17,8 @@ from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["epsilon_by", "epsilon_on_line", "guessed_root"]
 
+Array = NDArray[np.float64]
+
 # All of these tune speed and tightness.
 # Below this doubles have no relative precision.
 LEAST_RESOLVED = 1e-300
@@ -22,9 +27,12 @@ TRUSTED = 0.05
 # Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.
 MOST_STEPS = 60
 MOST_REPLACED = 12
-# An end of the bracket is moved outward by steps that grow by this factor; then the last one is halved so often.
-GROWTH = 4.0
-MOST_HALVINGS = 6
+# An end of the bracket is sought at these multiples of the first step outward, then at these of the last of them.
+OUTWARD = np.array([1.0, 1.05, 1.2, 1.5, 4.0])
+MOST_ROWS = 40
+# If the end that is found is further out than this multiple of one that is not proven, it is looked for between them.
+COARSE = 1.6
+BETWEEN = np.array([0.1, 0.25, 0.5])
 
 
 def epsilon_by(way: Way, rest: Bracket, most: float) -> Bracket:
@@ -102,7 +110,7 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
         return max(excess / slope * (1.0 + NARROW), 0.0) if slope > 0 else 0.0
 
     upper = _outward(
-        lambda step: sums.above.at(epsilon + step).upper <= rest.lower,
+        lambda steps: sums.above.bracket(epsilon + steps).upper <= rest.lower,
         first_step(found.upper - rest.lower),
         least,
         most - epsilon,
@@ -110,7 +118,7 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
     if upper == math.inf:
         raise NumericalError("The exact sum of this run does not settle epsilon.")
     lower = _outward(
-        lambda step: sums.below.at(epsilon - step).lower >= rest.upper,
+        lambda steps: sums.below.bracket(epsilon - steps).lower >= rest.upper,
         first_step(rest.upper - found.lower),
         least,
         epsilon,
@@ -118,18 +126,25 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
     return Bracket(max(min(epsilon - lower, epsilon + upper), 0.0), epsilon + upper if upper < most - epsilon else most)
 
 
-def _outward(is_proven: Callable[[float], bool], step: float, least: float, most: float) -> float:
+def _outward(are_proven: Callable[[Array], NDArray[np.bool_]], step: float, least: float, most: float) -> float:
     """A short step from a guess at which something is proven, as it is further on; `most` if it is nowhere before."""
     failed = 0.0
-    for _ in range(MOST_STEPS):
-        if not step < most:
+    steps = np.append(step, max(step, least) * OUTWARD[step > 0 :])
+    for _ in range(MOST_ROWS):
+        steps = steps[steps < most]
+        if not steps.size:
             return most
-        if is_proven(step):
+        proven = are_proven(steps)
+        if proven.any():
             break
-        failed, step = step, max(GROWTH * step, least)
+        failed = float(steps[-1])
+        steps = failed * OUTWARD[1:]
     else:
         return most
-    for _ in range(MOST_HALVINGS if failed > 0 else 0):
-        middle = 0.5 * (failed + step)
-        failed, step = (failed, middle) if is_proven(middle) else (middle, step)
+    first = int(np.argmax(proven))
+    failed, step = float(steps[first - 1]) if first else failed, float(steps[first])
+    if step > COARSE * failed > 0:
+        between = failed + (step - failed) * BETWEEN
+        proven = are_proven(between)
+        step = float(between[np.argmax(proven)]) if proven.any() else step
     return step

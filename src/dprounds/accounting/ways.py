@@ -45,6 +45,11 @@ class Way(Protocol):
 
     start: Saddle | float
 
+    @property
+    def line(self) -> Line | None:
+        """The last line of the law itself, if there is one."""
+        ...
+
     def guess(self, log_delta: float) -> float:
         """About the epsilon at a delta."""
         ...
@@ -62,6 +67,7 @@ class ByLine:
     smoothed: bool = True
     most_nodes: int | None = None
     start: Saddle | float = 1.0
+    line: Line | None = None
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method."""
@@ -88,6 +94,7 @@ class ByLine:
             if not middle > 0 or abs(math.log(middle) - log_delta) < 1.0:
                 break
             log_delta = math.log(middle)
+        self.line = line
         # the saddle point moves by a width as epsilon moves by one over it
         return Sums(epsilon, line, reach=0.5 / saddle.width)
 
@@ -99,6 +106,7 @@ class ByLevels:
     law: Composition
     start: Saddle | float = 1.0
     log_delta: float | None = None  # that was asked for
+    line: Line | None = None
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -142,6 +150,7 @@ class ByLattice:
 
     law: Composition
     start: Saddle | float = 1.0
+    line: Line | None = None
 
     @cached_property
     def sketch(self) -> Sketch:
