@@ -261,7 +261,7 @@ class Composition:
         """The ceiling of a part: a law on a lattice rises again after its period, if the others have another one."""
         return law.ceiling if law.lattice is None or self.lattice is not None else None
 
-    @property
+    @cached_property
     def falls(self) -> bool:
         """Whether a part is known to fall along the line."""
         return any(self._ceiling_of(law) is not None for law, _ in self.parts)
@@ -290,7 +290,7 @@ class Composition:
         """The least rounds of any part whose M is known only relative to M(t); `inf` if there is none."""
         return min((rounds for rounds, law in self._weighted if not law.is_accurate), default=math.inf)
 
-    @property
+    @cached_property
     def most_nodes(self) -> int:
         """How many values of K one line may cost."""
         return min((law.most_nodes for law, _ in self.parts), default=MOST_NODES)
@@ -300,12 +300,12 @@ class Composition:
         """Whether K is cheap enough, also far up a line, for a sum that only a virtual Gaussian ends."""
         return self.most_nodes >= FEWEST_SMOOTHED
 
-    @property
+    @cached_property
     def rounds(self) -> int:
         """The number of rounds."""
         return sum(rounds for _, rounds in self.parts)
 
-    @property
+    @cached_property
     def has_cells(self) -> bool:
         """Whether a lattice can be made of every part."""
         return all(law.cells is not None for law, _ in self.parts)

@@ -125,9 +125,8 @@ def _tilted(sigma: float, rate: float, power: float, x: Array) -> _Tilted:
     total = float(weight.sum())
     log_total = peak + math.log(total * float(x[1] - x[0]) / (sigma * math.sqrt(2.0 * math.pi)))
     units = 16.0 + np.abs(v) + np.abs(log_mix) - math.log(rate)
-    return _Tilted(
-        mixture_share(rate, v), weight / total, units, log_total, float(np.max(np.abs(power * log_mix) - normal))
-    )
+    largest_exponent = float(np.max(np.abs(power * log_mix) - normal))
+    return _Tilted(mixture_share(rate, v, log_mix), weight / total, units, log_total, largest_exponent)
 
 
 def _angles(sigma: float, rate: float, power: float, s: Array) -> Array | None:

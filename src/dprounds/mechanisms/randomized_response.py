@@ -137,7 +137,7 @@ class RandomizedResponse(Mechanism):
         law = sampled_law(two_point_log_weights(self.epsilon), log_ratios, rate, direction)
 
         def laws_at(z: Numbers) -> LawsAt:
-            yield np.arange(z.size, dtype=np.intp), law
+            return [(np.arange(z.size, dtype=np.intp), law)]
 
         high, low = (1, 0) if direction == ADD else (0, 1)
         step = Fraction(law.values[high]) - Fraction(law.values[low])

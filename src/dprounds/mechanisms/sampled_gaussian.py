@@ -11,7 +11,6 @@ larger step would do, a sum over its multiples is the same number.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from scipy.special import ndtr
 from dprounds.accounting.cells import Cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
-from dprounds.mechanisms.sampling import MOST_TERMS, SampledLaw, sampled_law
+from dprounds.mechanisms.sampling import MOST_TERMS, LawsAt, SampledLaw, sampled_law
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, mixture_share
@@ -215,7 +214,7 @@ def split_windows(pair: _Pair, t: float) -> list[tuple[float, float]]:
     return [(-reach, min(base + width, top)), (bottom, top)]
 
 
-def _groups(pair: _Pair, z: Numbers, step: float) -> Iterator[tuple[NDArray[np.intp], bool]]:
+def _groups(pair: _Pair, z: Numbers, step: float) -> list[tuple[NDArray[np.intp], bool]]:
     """Indices of points whose grids, from zero to their real part, have sizes within a factor of two; and if small.
 
     Points of large grids come by one real part at a time.
@@ -226,12 +225,14 @@ def _groups(pair: _Pair, z: Numbers, step: float) -> Iterator[tuple[NDArray[np.i
             f"A sampled Gaussian of noise multiplier {pair.sigma:g} is not resolved at order {z.real.max() + 1.0:g}."
         )
     octave = np.maximum(np.ceil(np.log2(size / SMALL_GRID)), 0.0)
+    groups = []
     for number in sorted(set(octave.tolist())):
         indices = np.flatnonzero(octave == number)
         if number <= math.log2(LARGE_GRID / SMALL_GRID):
-            yield indices, True
+            groups.append((indices, True))
         else:
-            yield from ((indices[z.real[indices] == t], False) for t in np.unique(z.real[indices]))
+            groups += [(indices[z.real[indices] == t], False) for t in np.unique(z.real[indices])]
+    return groups
 
 
 def _affordable_nodes(sigma: float, on_integers: bool) -> int:
@@ -248,9 +249,7 @@ def sampled_normal_pair(sigma: float, rate: float, direction: str, *, on_integer
     )
 
 
-def gaussian_sampled_laws(
-    sigma: float, z: Numbers, rate: float, direction: str, *, on_integers: bool
-) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+def gaussian_sampled_laws(sigma: float, z: Numbers, rate: float, direction: str, *, on_integers: bool) -> LawsAt:
     """The law of the sampled privacy loss of a normal pair, as `Sampleable` asks for it."""
     if sigma < LEAST_NOISE:
         raise NumericalError(
@@ -263,6 +262,7 @@ def gaussian_sampled_laws(
     pair = _Pair(sigma, rate)
     largest_s = float(np.abs(z.imag).max())
     overall = remove_step(pair, float(z.real.max()), largest_s)
+    laws = []
     for indices, small in _groups(pair, z, overall):
         low, high = float(z.real[indices].min()), float(z.real[indices].max())
         if small:
@@ -284,9 +284,11 @@ def gaussian_sampled_laws(
         if np.iscomplexobj(z) and indices.size * sum(end - start for start, end in windows) > MOST_TERMS * step:
             raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
         if small:
-            yield indices, _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
+            law = _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
         else:
-            yield indices, _law(pair, direction, short_binary_below(step), windows, on_integers)
+            law = _law(pair, direction, short_binary_below(step), windows, on_integers)
+        laws.append((indices, law))
+    return laws
 
 
 def _law(

@@ -8,7 +8,6 @@ what counts lies at the ends, in layers as thin as one over the order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
-from dprounds.mechanisms.sampling import SampledLaw, sampled_law
+from dprounds.mechanisms.sampling import LawsAt, SampledLaw, sampled_law
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
@@ -49,12 +48,14 @@ MOST_NOISE = 1e100
 MOST_NODES_OF_LINES = 2**8
 
 
-def _octaves(t: Array) -> Iterator[tuple[NDArray[np.intp], float, float]]:
+def _octaves(t: Array) -> list[tuple[NDArray[np.intp], float, float]]:
     """Indices of the t within a factor of two of each other, all t <= 1 together, and bounds of these t."""
     octave = np.ceil(np.log2(np.maximum(t, 1.0)))
+    found = []
     for number in sorted(set(octave.tolist())):
         indices = np.flatnonzero(octave == number)
-        yield indices, scale_below(float(t[indices].min())), scale_above(float(t[indices].max()))
+        found.append((indices, scale_below(float(t[indices].min())), scale_above(float(t[indices].max()))))
+    return found
 
 
 def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
@@ -86,15 +87,15 @@ def sampled_laplace_pair(b: float, rate: float, direction: str) -> SampledLaw:
     )
 
 
-def laplace_sampled_laws(
-    b: float, z: Numbers, rate: float, direction: str
-) -> Iterator[tuple[NDArray[np.intp], TiltableLaw]]:
+def laplace_sampled_laws(b: float, z: Numbers, rate: float, direction: str) -> LawsAt:
     """The law of the sampled privacy loss of a Laplace mechanism, as `Sampleable` asks for it."""
+    laws = []
     for indices, low, high in _octaves(z.real):
         s = float(np.abs(z.imag[indices]).max())
         s = scale_above(s) if s else 0.0
         few = 1.0 / b * (1.0 + 4.0 * (high + 1.0 + s) / NATS) <= FEW_PANELS
-        yield indices, (_remembered_law if few else _law)(b, rate, direction, low, high, s)
+        laws.append((indices, (_remembered_law if few else _law)(b, rate, direction, low, high, s)))
+    return laws
 
 
 def _law(b: float, rate: float, direction: str, low: float, high: float, s: float) -> TiltableLaw:

@@ -7,7 +7,7 @@ in the direction remove, and :math:`-\log w` under Q in the direction add.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 # Terms of one line: two seconds.
 MOST_TERMS = 2**25
 
-LawsAt = Iterator[tuple[NDArray[np.intp], TiltableLaw]]
+LawsAt = list[tuple[NDArray[np.intp], TiltableLaw]]
 
 
 class SampledLaw(NamedTuple):

@@ -10,7 +10,6 @@ nothing cancels in the sum however small it is: the logarithm of the left side p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,10 +36,10 @@ LARGEST_TABLE = 2**20
 FIXED_ERROR = 64.0
 
 
-def _blocks(rows: int, columns: int) -> Iterator[slice]:
+def _blocks(rows: int, columns: int) -> list[slice]:
     """Runs of rows whose tables stay within `LARGEST_TABLE`."""
     height = max(1, LARGEST_TABLE // columns)
-    return (slice(start, start + height) for start in range(0, rows, height))
+    return [slice(start, start + height) for start in range(0, rows, height)]
 
 
 def _weighted_exp_minus_tangent(log_weights: Array, y: Array) -> Array:

@@ -27,9 +27,9 @@ def log_mixture(rate: float, v: Array) -> Array:
     return np.where(v > LARGEST_EXPONENT, high, np.where(sinking, low, near))
 
 
-def mixture_share(rate: float, v: Array) -> Array:
-    """``rate exp(v) / (1 - rate + rate exp(v))``: the slope of `log_mixture`, between 0 and 1."""
-    return np.asarray(np.exp(math.log(rate) + v - log_mixture(rate, v)))
+def mixture_share(rate: float, v: Array, log_mix: Array | None = None) -> Array:
+    """``rate exp(v) / (1 - rate + rate exp(v))``: the slope of `log_mixture`, between 0 and 1; that may be given."""
+    return np.asarray(np.exp(math.log(rate) + v - (log_mixture(rate, v) if log_mix is None else log_mix)))
 
 
 def log_mixture_ulps(rate: float, v: Array, log_mix: Array) -> Array:
@@ -38,7 +38,7 @@ def log_mixture_ulps(rate: float, v: Array, log_mix: Array) -> Array:
     The derivative of the mixture's logarithm is its share, so an error of v moves it by share * |v| * 4 units, and its
     own operations add a few units.
     """
-    moved = mixture_share(rate, v) * np.abs(v)
+    moved = mixture_share(rate, v, log_mix) * np.abs(v)
     return 8.0 + 4.0 * moved / np.maximum(np.abs(log_mix), np.finfo(float).tiny)
 
 
