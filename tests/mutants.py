@@ -201,6 +201,9 @@ MUTANTS: dict[str, Mutant] = {
     "law: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.law"), TERMS),
     "law: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.law"), TERMS),
     "law: MAX_LOSS_ERROR": Mutant(zero("MAX_LOSS_ERROR", "accounting.law", "accounting.answers"), TERMS),
+    "gaussian_summary: LINE_ERROR": Mutant(
+        zero("LINE_ERROR", "accounting.gaussian_summary"), ("tests/accounting/test_gaussian_summary.py",)
+    ),
     "profile: DISTANCE_ERROR_PER_PART": Mutant(zero("DISTANCE_ERROR_PER_PART", "accounting.profile"), TERMS),
     "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "mechanisms.decay"), TERMS),
     "decay: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "mechanisms.decay"), TERMS),

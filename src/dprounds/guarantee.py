@@ -1,10 +1,10 @@
-"""The guarantee of a run."""
+"""The guarantee of a run: at one delta, or for all at once by two normal laws."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Guarantee", "is_exact"]
+__all__ = ["GaussianSummary", "Guarantee", "is_exact"]
 
 # Relative to the reported number: whoever reads three digits of that reads three digits of the truth.
 EXACT_WITHIN = 1e-3
@@ -47,3 +47,24 @@ class Guarantee:
     upper: float
     relation: str | None = None
     sampling: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianSummary:
+    r"""Two numbers that bound a run at every epsilon at once: no attacker learns more than from two normal laws.
+
+    With probability `delta` everything is revealed, and else one number is drawn, from :math:`N(0, 1)` or from
+    :math:`N(\mu, 1)`. Every pair of neighbours is at most as far apart as these two, at every epsilon and in both
+    directions. So summaries add up, also where later releases were chosen by looking at earlier ones: the squares of
+    `mu`, and `delta` (docs/theory/filters.md).
+
+    Parameters
+    ----------
+    mu
+        The distance of the two normal laws, in [0, inf]; `inf` where none is proven.
+    delta
+        The probability that everything is revealed; 0 for Gaussian noise, which is exactly two normal laws.
+    """
+
+    mu: float
+    delta: float

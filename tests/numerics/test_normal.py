@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
+from dprounds.errors import NumericalError
 from dprounds.numerics import normal
 from tests.references import profile
 
@@ -49,3 +50,23 @@ def test_far_out_there_is_nothing_or_all() -> None:
     assert normal.normal_excess(1e-3, 1e200).value == 0.0
     assert normal.normal_excess(1e160, 0.0).value == 1.0
     assert math.isfinite(normal.normal_excess(1e160, 0.0).error)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tail_of_a_normal_law_is_within_its_error(seed: int) -> None:
+    """Also at a neighbour of the point, which rounding may have made of it."""
+    dice = np.random.default_rng(seed)
+    with mp.workdps(60):
+        for _ in range(200):
+            x, level = float(dice.uniform(-8.0, 30.0)), float(dice.choice([0.0, dice.uniform(0.0, 300.0)]))
+            value, error = normal.normal_tail(x, level=level)
+            for near in (x, math.nextafter(x, 99.0), math.nextafter(x, -99.0)):
+                truth = mp.exp(mpf(level)) * mp.erfc((mpf(x) + mpf(near)) / 2 / mp.sqrt(2)) / 2
+                assert abs(mpf(value) - truth) <= mpf(error)
+            assert error <= 1e-12 * value
+
+
+def test_a_tail_beyond_doubles_is_refused() -> None:
+    for x in (1e200, -1e200, math.nan, math.inf):
+        with pytest.raises(NumericalError):
+            normal.normal_tail(x)

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from dprounds._validate import choice, show
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.gaussian_summary import least_distance
 from dprounds.accounting.law import MAX_LOSS_ERROR, Composition
 from dprounds.accounting.profile import LEAST_RESOLVED, Profile
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
-from dprounds.guarantee import Guarantee, is_exact
+from dprounds.guarantee import GaussianSummary, Guarantee, is_exact
 
 __all__ = ["RUN_METHODS", "Account"]
 
@@ -26,6 +27,8 @@ Array = NDArray[np.float64]
 RUN_METHODS = (*METHODS, "exact")
 # Nodes of a line that need not tell more than a rate's four digits.
 FEW_NODES = 2**12
+# A bracket of delta in a row that is wider than this part of itself is looked at again.
+CLOSE = 1e-3
 # From this part of the largest loss on, the best order is asked too.
 NEAR_LARGEST_LOSS = 0.99
 
@@ -111,6 +114,25 @@ class Account:
                     raise _with_advice(trouble) from trouble
                 by = "optimal"
         return np.array([self._delta_by_orders(epsilon, by) for epsilon in epsilons.tolist()])
+
+    def gaussian(self, delta: float) -> GaussianSummary:
+        """The two normal laws that bound the release at every epsilon, if `delta` may be revealed."""
+        distance = self.profile.normal_distance if self.laws else None
+        if distance is not None:
+            return GaussianSummary(mu=distance, delta=0.0)
+        last = self.guarantee(delta, None).epsilon
+        return GaussianSummary(mu=least_distance(delta, last, self._close_deltas), delta=delta)
+
+    def _close_deltas(self, epsilons: Array) -> Array:
+        """Delta at every epsilon of a row, from above; what a row does not tell well is asked by itself."""
+        upper = np.full_like(epsilons, np.inf)
+        is_close = np.zeros(epsilons.shape, dtype=np.bool_)
+        if self.laws:
+            lower, upper = self.profile.deltas(epsilons, all_or_none=False)
+            is_close = np.isfinite(upper) & (upper - lower <= CLOSE * upper)
+        for i in np.flatnonzero(~is_close).tolist():
+            upper[i] = min(upper[i], self.delta(float(epsilons[i]), None))
+        return upper
 
     def trade_off(self, rates: Array) -> Array:
         """Least false-negative rate at each false-positive rate; a rate is wanted to four digits, no more."""

@@ -93,6 +93,16 @@ class Profile:
 
     laws: Mapping[str, Composition]
 
+    @property
+    def normal_distance(self) -> float | None:
+        """The distance, from above, of the two normal laws of variance one that the release is, if it is such."""
+        distances = [law.normal_distance for law in self.laws.values()]
+        if not distances or None in distances:
+            return None
+        parts = max(len(law.parts) for law in self.laws.values())
+        largest = max(distance for distance in distances if distance is not None)
+        return largest * (1.0 + DISTANCE_ERROR_PER_PART * parts + 4.0 * UNIT_ROUNDOFF)
+
     def delta(self, epsilon: float) -> Bracket:
         """Delta at `epsilon`, in [0, inf]."""
         found = Bracket(0.0, 0.0)

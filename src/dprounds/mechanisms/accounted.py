@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import EPSILON, FAILURE_MASS, Interval, real, real_array
 from dprounds.accounting.answers import RUN_METHODS, Account
-from dprounds.guarantee import Guarantee
+from dprounds.guarantee import GaussianSummary, Guarantee
 
 __all__ = ["RUN_METHODS", "Accounted"]
 
@@ -113,6 +113,35 @@ class Accounted:
         given = real_array("epsilons", epsilons, EPSILON)
         deltas = self.account.deltas(given.ravel(), method)
         return deltas.reshape(given.shape) if given.ndim else float(deltas[0])
+
+    def gaussian(self, *, delta: float) -> GaussianSummary:
+        """The Gaussian noise that is as bad as this at every epsilon: the least `mu`, if `delta` may be revealed.
+
+        Guarantee
+        ---------
+        Raises, or returns two numbers that bound every pair of neighbours at every epsilon, in both directions. `mu`
+        errs upward, by less than 1e-5 of itself where the profile is exact; it is `inf` where none is proven. Gaussian
+        noise needs no `delta`, and the summary says 0 then.
+
+        Parameters
+        ----------
+        delta
+            What may be revealed, in [0, 1). At 0 only Gaussian noise and bounded losses have a finite `mu`.
+
+        Theorem
+        -------
+        docs/theory/filters.md.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian, PoissonSampled
+        >>> round((Gaussian(20.0) * 400).gaussian(delta=0.0).mu, 9)
+        1.0
+        >>> run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062
+        >>> round(run.gaussian(delta=1e-9).mu, 5)
+        0.59067
+        """
+        return self.account.gaussian(real("delta", delta, FAILURE_MASS))
 
     def trade_off(self, false_positive_rates: ArrayLike) -> float | Array:
         """Least false-negative rate of any attacker who tells neighbours apart, at each false-positive rate.
