@@ -220,6 +220,7 @@ MUTANTS: dict[str, Mutant] = {
     "steps: LOG_ROOT_TWO_PI": Mutant(zero("LOG_ROOT_TWO_PI", "accounting.steps", value=1.0), LEVELS),
     "steps: LARGEST_CELL": Mutant(zero("LARGEST_CELL", "accounting.steps", value=math.inf), LEVELS),
     "steps: TERM_ROUNDINGS": Mutant(zero("TERM_ROUNDINGS", "accounting.steps"), LEVELS),
+    "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "cumulant: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.cumulant"), TERMS),

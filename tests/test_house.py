@@ -22,6 +22,7 @@ FLOORS = [
     "mechanisms",
     "planning",
     "accountant",
+    "ledger",
     "curves",
     "paper",
     "questions",

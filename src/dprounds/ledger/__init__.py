@@ -1,0 +1,1 @@
+"""The budget ledger: one budget, many jobs, nothing lost."""
