@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.steps import Factor, Grid, Step, Turnable
+from dprounds.accounting.steps import Factor, Grid, Mean, Step, Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import SMALL, half_square_series
 from dprounds.numerics.complex_plane import log1p_at
@@ -98,18 +99,75 @@ class Plan(NamedTuple):
     strip: float
 
 
-class _Masses(NamedTuple):
-    """E_N[step], E_N[w step], their difference E_N[(w - 1) step], and bounds on their errors."""
+class _Masses:
+    """E_N[step], E_N[w step], their difference E_N[(w - 1) step], and bounds on their errors, made when asked for.
 
-    n: float
-    w: float
-    excess: float
-    n_error: float
-    w_error: float
-    excess_error: float
+    All are 0 if there is no step.
+    """
+
+    def __init__(self, grid: Grid, step: Step | None, strip: float) -> None:
+        self.n = self.w = self.excess = 0.0
+        self.step = step
+        if step is None:
+            return
+        self.factor, self.grid = Factor(step, True), grid
+        self.found = grid.mean(np.array([0.0, 1.0]), (self.factor,), strip)
+        self.n, self.w = np.exp(self.found.log).tolist()
+        self.logs = grid.logs_of((self.factor,))
+        self.terms = np.exp(grid.log_n + self.logs) * np.expm1(grid.log_w)
+        self.excess = float(self.terms.sum())
+        if not (self.excess >= 0 and self.w < 1 and self.n < 1):
+            raise NumericalError("A step is too low for the sums of its rounds.")
+
+    @cached_property
+    def _errors(self) -> tuple[float, float, float]:
+        if self.step is None:
+            return 0.0, 0.0, 0.0
+        sizes = np.array([self.n, self.w])
+        worn = 1.0 + (np.abs(self.grid.log_n) + np.abs(self.logs)) / EXPONENT_OF_SUM
+        rounding = SUM_ERROR * float(np.abs(self.terms) @ worn)
+        n_error, w_error = (self.found.error * sizes).tolist()
+        return n_error, w_error, rounding + float(self.found.quadrature @ sizes)
+
+    @property
+    def n_error(self) -> float:
+        """Of E_N[step]."""
+        return self._errors[0]
+
+    @property
+    def w_error(self) -> float:
+        """Of E_N[w step]."""
+        return self._errors[1]
+
+    @property
+    def excess_error(self) -> float:
+        """Of E_N[(w - 1) step]."""
+        return self._errors[2]
 
 
-NOTHING = _Masses(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+class _Known(NamedTuple):
+    """The logarithm of F at a point where it is known, and what it is made of.
+
+    That is the logarithm of the probability of no round above the high step, the mass of one such round, and the
+    average of the rounds above the low step.
+    """
+
+    log: float
+    log_none: float
+    mass: float
+    share: Mean | None
+
+
+class _LineSum(NamedTuple):
+    """A sum along a line and its slope, what was taken out of its summands, their moduli, and known aliases."""
+
+    value: float
+    slope: float
+    exponent: float
+    scale: float
+    size: float
+    of_p: float
+    of_q: float
 
 
 class _Share(NamedTuple):
@@ -119,24 +177,6 @@ class _Share(NamedTuple):
     slope: float
     error: float
     surplus: float
-
-
-def _masses(grid: Grid, step: Step | None, strip: float) -> _Masses:
-    """The masses of the rounds above a step; none if there is no step."""
-    if step is None:
-        return NOTHING
-    found = grid.mean(np.array([0.0, 1.0]), (Factor(step, True),), strip)
-    n, w = np.exp(found.log).tolist()
-    logs = Factor(step, True).log(grid.x)
-    terms = np.exp(grid.log_n + logs) * np.expm1(grid.log_w)
-    excess = float(terms.sum())
-    worn = 1.0 + (np.abs(grid.log_n) + np.abs(logs)) / EXPONENT_OF_SUM
-    rounding = SUM_ERROR * float(np.abs(terms) @ worn)
-    quadrature = float(found.quadrature @ np.array([n, w]))
-    errors = (found.error * np.array([n, w])).tolist()
-    if not (excess >= 0 and w < 1 and n < 1):
-        raise NumericalError("A step is too low for the sums of its rounds.")
-    return _Masses(n, w, excess, errors[0], errors[1], rounding + quadrature)
 
 
 def _exp(x: float) -> float:
@@ -181,17 +221,36 @@ class _Level:
         first = pair.mixture_first
         # P and Q of the rounds above the high step, and P - Q
         self.p, self.q = (masses.w, masses.n) if first else (masses.n, masses.w)
-        self.p_error, self.q_error = (masses.w_error, masses.n_error) if first else (masses.n_error, masses.w_error)
         self.excess = masses.excess if first else -masses.excess
-        found = [self._block(block) for block in plan.blocks]
-        m1, b, m_errors, b_errors = (np.concatenate(part) for part in zip(*found, strict=True))
+        self._found = [self._sums(block) for block in plan.blocks]
+        m1, b = (np.concatenate(part) for part in zip(*((m1, b) for m1, b, _, _ in self._found), strict=True))
         self.z: ComplexArray = np.asarray(plan.t + 1j * (plan.step * np.arange(m1.size)), dtype=np.complex128)
-        self._powers(m1, b, m_errors, b_errors)
-        self._bounds()
+        self._powers(m1, b)
+
+    @property
+    def _mass_errors(self) -> tuple[float, float]:
+        """Of P and Q of the rounds above the high step."""
+        errors = self.masses.n_error, self.masses.w_error
+        return errors[::-1] if self.pair.mixture_first else errors
 
     # ---- one round -------------------------------------------------------------------------------------------------
     def _block(self, block: Block) -> tuple[ComplexArray, ComplexArray, Array, Array]:
-        """M - 1 and B at the nodes of a block, with bounds on their errors: matrix products over turned v."""
+        """M - 1 and B at the nodes of a block, with bounds on their errors."""
+        m1, b, m_rounding, b_rounding = self._sums(block)
+        return m1, b, *self._one_round_errors(block, m_rounding, b_rounding)
+
+    def _one_round_errors(self, block: Block, m_rounding: Array, b_rounding: Array) -> tuple[Array, Array]:
+        """Bounds on the errors of M and B at the nodes of a block, given those by the roundings of its sums."""
+        size = np.abs(self.plan.t + 1j * (self.plan.step * np.arange(block.first, block.end)))
+        m_errors = m_rounding + self._mass_errors[0] + size * self.masses.excess_error
+        m_errors += self._quadrature_of_m(block, size)
+        if self.plan.low is None:
+            return m_errors, b_rounding
+        moved = self._moved(block, self.both, np.array([self.power]))[0] - self.grid.log_aliases(block.strip)
+        return m_errors, b_rounding + _exp(float(moved)) + _exp(self._outside(block, self.both, self.power))
+
+    def _sums(self, block: Block) -> tuple[ComplexArray, ComplexArray, Array, Array]:
+        """M - 1 and B at the nodes of a block, with bounds on their roundings: matrix products over turned v."""
         plan, grid, t = self.plan, self.grid, self.plan.t
         sign = 1.0 if self.pair.mixture_first else -1.0
         v = np.asarray(grid.v + 1j * sign * block.angle, dtype=np.complex128)
@@ -225,38 +284,33 @@ class _Level:
         size = np.minimum(s * s * float(heavy @ length**2), 4.0 * float(heavy.sum()) + s * float(heavy @ length))
         size += float(np.abs(at_t) @ worn) + s * float(np.abs(slope) @ worn) + self.p
         size += np.abs(z) * (float(np.abs(reverse) @ worn) + abs(self.excess))
-        m_errors = SUM_ERROR * size + self.p_error + np.abs(z) * self.masses.excess_error
-        m_errors += self._quadrature_of_m(block, np.abs(z))
         if plan.low is None:
-            return m1, np.zeros(count, dtype=np.complex128), m_errors, np.zeros(count)
+            return m1, np.zeros(count, dtype=np.complex128), SUM_ERROR * size, np.zeros(count)
         tilted = tilted * Factor(plan.low, True).value(x)
         b = (((grown_left + 1.0) * tilted) @ (grown_right + 1.0).T).ravel()[:count]
         heavy = np.abs(tilted) * worn
         moduli = np.abs(grown_left + 1.0)
         still, moving = np.repeat(moduli @ heavy, width)[:count], np.repeat(moduli @ (heavy * length), width)[:count]
-        b_errors = SUM_ERROR * (still + (t + s) * moving)
-        b_errors += _exp(self._moved(block, self.both, self.power) - grid.log_aliases(block.strip))
-        b_errors += _exp(self._outside(block, self.both, self.power))
-        return m1, b, m_errors, b_errors
+        return m1, b, SUM_ERROR * size, SUM_ERROR * (still + (t + s) * moving)
 
     def _quadrature_of_m(self, block: Block, sizes: Array) -> Array:
         """*Quadrature* of M - 1, the average of g (e^(zL) - 1 + z (e^-L - 1)): of its parts under P and Q."""
-        moving = self._moved(block, self.inside, self.power)
-        still = [self._moved(block, self.inside, power, still=True) for power in (0.0, 1.0)]
+        moving = self._moved(block, self.inside, np.array([self.power]))
+        still = self._moved(block, self.inside, np.array([0.0, 1.0]), still=True)
         outside = [self._outside(block, self.inside, power) for power in (self.power, 0.0, 1.0)]
-        scale = -self.grid.log_aliases(block.strip)
-        parts = [np.logaddexp(moving + scale, outside[0]), *np.logaddexp(np.array(still) + scale, outside[1:])]
-        return np.asarray(_exp(float(parts[0])) + (1.0 + sizes) * (_exp(float(parts[1])) + _exp(float(parts[2]))))
+        moved = np.concatenate([moving, still]) - self.grid.log_aliases(block.strip)
+        parts = [_exp(part) for part in np.logaddexp(moved, outside).tolist()]
+        return np.asarray(parts[0] + (1.0 + sizes) * (parts[1] + parts[2]))
 
-    def _moved(self, block: Block, factors: tuple[Factor, ...], power: float, *, still: bool = False) -> float:
-        """The logarithm of the integrals on both lines of a block's strip, for all of its nodes; or for s = 0."""
+    def _moved(self, block: Block, factors: tuple[Factor, ...], powers: Array, *, still: bool = False) -> Array:
+        """Logarithms of the integrals on both lines of a block's strip, for all of its nodes; or for s = 0."""
         low, high = self.plan.step * block.first, self.plan.step * (block.end - 1)
         inner = block.angle - block.strip
         s = (0.0, 0.0) if still else (low, low if inner >= 0 else -high)
-        return float(
+        return np.asarray(
             np.logaddexp(
-                self.grid.upper_sum(power, factors, block.angle + block.strip, s[0]),
-                self.grid.upper_sum(power, factors, abs(inner), s[1]),
+                self.grid.upper_sums(powers, factors, block.angle + block.strip, s[0]),
+                self.grid.upper_sums(powers, factors, abs(inner), s[1]),
             )
         )
 
@@ -265,35 +319,50 @@ class _Level:
         return self.grid.outside_turned(power, factors, block.angle)
 
     # ---- all rounds --------------------------------------------------------------------------------------------------
-    def _powers(self, m1: ComplexArray, b: ComplexArray, m_errors: Array, b_errors: Array) -> None:
-        """F = M^T - (M - B)^T relative to exp(log_scale), and bounds on its errors."""
+    def _powers(self, m1: ComplexArray, b: ComplexArray) -> None:
+        """F = M^T - (M - B)^T relative to exp(log_scale)."""
         rounds = self.rounds
-        log_m = np.asarray(log1p_at(m1))
-        modulus = np.abs(1.0 + m1)
-        self.log_scale = rounds * float(log_m[0].real)
-        power = np.exp(rounds * log_m - self.log_scale)
-        # each power errs by at most T |.|^(T-1) times its base
-        errors = self._error_of_power(modulus, m_errors)
-        self.values: ComplexArray = np.asarray(power)
+        self._m1, self._b, self._log_m = m1, b, np.asarray(log1p_at(m1))
+        self.log_scale = rounds * float(self._log_m[0].real)
+        self._power = np.asarray(np.exp(rounds * self._log_m - self.log_scale))
+        self.values: ComplexArray = self._power
         if self.plan.low is not None:
             a = 1.0 + m1 - b
-            near = np.abs(b) < 0.5 * modulus
-            ratio = np.where(near, b / (1.0 + m1), 0.0)
             gone = a == 0
             rest = np.where(gone, 0.0, np.exp(rounds * np.log(np.where(gone, 1.0, a)) - self.log_scale))
-            self.values = np.where(near, -power * _expm1(np.asarray(rounds * log1p_at(-ratio))), power - rest)
-            apart = errors + self._error_of_power(np.abs(a), m_errors + b_errors)
+            self._near = np.abs(b) < 0.5 * np.abs(1.0 + m1)
+            self._ratio = np.where(self._near, b / (1.0 + m1), 0.0)
+            small = -self._power * _expm1(np.asarray(rounds * log1p_at(-self._ratio)))
+            self.values = np.where(self._near, small, self._power - rest)
+        if not (math.isfinite(self.log_scale) and np.isfinite(self.values).all()):
+            raise NumericalError("A level of this run lost all its digits.")
+
+    @cached_property
+    def errors(self) -> Array:
+        """Bounds on the errors of the values: of all that one round's sums err by, and of the roundings since."""
+        rounds, modulus = self.rounds, np.abs(1.0 + self._m1)
+        found = [
+            self._one_round_errors(block, m, b)
+            for block, (_, _, m, b) in zip(self.plan.blocks, self._found, strict=True)
+        ]
+        m_errors, b_errors = (np.concatenate(part) for part in zip(*found, strict=True))
+        # each power errs by at most T |.|^(T-1) times its base
+        errors = self._error_of_power(modulus, m_errors)
+        if self.plan.low is not None:
+            a = np.abs(1.0 + self._m1 - self._b)
+            apart = errors + self._error_of_power(a, m_errors + b_errors)
             # or an error of M with B/M kept, and then one of B and what B/M has moved it by
             relative = np.expm1(np.minimum(rounds * m_errors / modulus, 50.0))
-            moved = rounds * (b_errors + np.abs(ratio) * m_errors) / modulus
-            raised = moved + rounds * np.log(np.maximum(np.abs(a) / modulus, 1.0))  # A may exceed M
-            moved = np.abs(power) * (1.0 + relative) * moved * np.exp(np.minimum(raised, 700.0))
+            moved = rounds * (b_errors + np.abs(self._ratio) * m_errors) / modulus
+            raised = moved + rounds * np.log(np.maximum(a / modulus, 1.0))  # A may exceed M
+            moved = np.abs(self._power) * (1.0 + relative) * moved * np.exp(np.minimum(raised, 700.0))
             together = np.abs(self.values) * relative + moved
-            errors = np.where(near, np.fmin(together, apart), apart)
-        size = 1.0 + np.abs(np.where(np.isfinite(log_m), rounds * log_m, 0.0))
-        self.errors: Array = np.asarray(errors + SUMMAND_ERROR * np.abs(self.values) * size)
-        if not (math.isfinite(self.log_scale) and np.isfinite(self.values).all() and np.isfinite(self.errors).all()):
+            errors = np.where(self._near, np.fmin(together, apart), apart)
+        size = 1.0 + np.abs(np.where(np.isfinite(self._log_m), rounds * self._log_m, 0.0))
+        errors = np.asarray(errors + SUMMAND_ERROR * np.abs(self.values) * size)
+        if not np.isfinite(errors).all():
             raise NumericalError("A level of this run lost all its digits.")
+        return errors
 
     def _error_of_power(self, base: Array, error: Array) -> Array:
         """What an error of a base does to its T-th power, relative to exp(log_scale)."""
@@ -310,74 +379,120 @@ class _Level:
             f = f + np.log(-np.expm1(self.rounds * np.log1p(-share)))
         return f, np.abs(self.rounds * m)
 
-    def _log_known(self, mass: float, mass_error: float, power: float) -> tuple[float, float]:
-        """log F at 0 or -1, of which the rounds above the high step have this mass, and its error relative to F."""
-        none = math.log1p(-mass)
-        f, error = self.rounds * none, self.rounds * (mass_error / (1.0 - mass) - 4.0 * UNIT_ROUNDOFF * none)
-        if self.plan.low is not None:
-            share = self.grid.mean(np.array([power]), self.both, self.strip)
-            every = np.log1p(-np.minimum(np.exp(share.log[0] - none), 1.0))  # -inf where it is all of the mass
-            f += float(np.log(-np.expm1(self.rounds * every)))
-            error = 2.0 * error + 2.0 * float(share.error[0])
-        return f, math.expm1(min(error, 50.0)) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(f))
-
-    def _bounds(self) -> None:
-        """What aliases and truncation are bounded by."""
-        plan, rounds = self.plan, self.rounds
+    @cached_property
+    def _known(self) -> tuple[_Known, _Known]:
+        """F at 0 and at -1, of which the rounds above the high step have a known mass."""
         at_zero, at_minus_one = forward_power(self.pair, np.array([0.0, -1.0])).tolist()
-        self.log_p, self.p_part = self._log_known(self.p, self.p_error, at_zero)
-        self.log_q, self.q_part = self._log_known(self.q, self.q_error, at_minus_one)
-        self.f_above, self.sizes_above = self._log_f(plan.above)
-        self.f_below, self.sizes_below = self._log_f(-1.0 - plan.below if plan.knows_below else plan.below)
+        return self._log_known(self.p, at_zero), self._log_known(self.q, at_minus_one)
+
+    def _log_known(self, mass: float, power: float) -> _Known:
+        none = math.log1p(-mass)
+        if self.plan.low is None:
+            return _Known(self.rounds * none, none, mass, None)
+        share = self.grid.mean(np.array([power]), self.both, self.strip)
+        every = np.log1p(-np.minimum(np.exp(share.log[0] - none), 1.0))  # -inf where it is all of the mass
+        return _Known(self.rounds * none + float(np.log(-np.expm1(self.rounds * every))), none, mass, share)
+
+    def _error_of_known(self, known: _Known, mass_error: float) -> float:
+        """Relative to F."""
+        error = self.rounds * (mass_error / (1.0 - known.mass) - 4.0 * UNIT_ROUNDOFF * known.log_none)
+        if known.share is not None:
+            error = 2.0 * error + 2.0 * float(known.share.error[0])
+        return math.expm1(min(error, 50.0)) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(known.log))
+
+    @cached_property
+    def _known_errors(self) -> tuple[float, float]:
+        (of_p, of_q), (p_error, q_error) = self._known, self._mass_errors
+        return self._error_of_known(of_p, p_error), self._error_of_known(of_q, q_error)
+
+    @cached_property
+    def _above(self) -> tuple[Array, Array]:
+        return self._log_f(self.plan.above)
+
+    @cached_property
+    def _below(self) -> tuple[Array, Array]:
+        return self._log_f(-1.0 - self.plan.below if self.plan.knows_below else self.plan.below)
+
+    @cached_property
+    def f_above(self) -> Array:
+        """Upper bounds of log F at the points that bound the aliases above."""
+        return self._above[0]
+
+    @cached_property
+    def f_below(self) -> Array:
+        """The same for those below."""
+        return self._below[0]
+
+    @cached_property
+    def log_ceiling(self) -> float:
+        """A bound of log |F| at the last node and beyond."""
+        plan, rounds = self.plan, self.rounds
         last = plan.step * (self.values.size - 1)
         best = min(self.grid.ceiling(self.power, self.both, angle, last, self.strip) for angle in plan.angles)
         if plan.low is None:
-            self.log_ceiling = rounds * best
-            size = abs(self.log_ceiling)
-        else:  # |M^T - A^T| <= T |B| M(t)^(T-1)
-            top = float(self.grid.mean(np.array([self.power]), self.inside, self.strip).upper[0])
-            self.log_ceiling = math.log(rounds) + best + (rounds - 1.0) * top
-            size = abs(best) + abs(rounds * top)
-        self.log_ceiling += BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + size)
+            return rounds * best + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + abs(rounds * best))
+        # |M^T - A^T| <= T |B| M(t)^(T-1)
+        top = float(self.grid.mean(np.array([self.power]), self.inside, self.strip).upper[0])
+        size = abs(best) + abs(rounds * top)
+        return math.log(rounds) + best + (rounds - 1.0) * top + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + size)
 
-    def share(self, epsilon: float) -> _Share:
-        """What the level adds to delta at epsilon."""
+    def _sum(self, epsilon: float) -> _LineSum:
+        """The sum along the line at epsilon, without its errors."""
         plan, z = self.plan, self.z
         t, period = plan.t, 2.0 * math.pi / plan.step
         exponent = self.log_scale - t * epsilon
         if not exponent < LARGEST_EXPONENT:
             raise NumericalError("The sums of a level are outside what doubles resolve.")
         scale = math.exp(exponent)
-        kernel = (plan.step / math.pi) / (z * (1.0 + z))
+        summands = self.values * np.exp(-1j * epsilon * z.imag) * self._kernel
+        value, slope = scale * float(summands.real.sum()), -scale * float((summands * z).real.sum())
+        of_p = of_q = 0.0
+        if plan.knows_below:  # the aliases of P - e^x Q below, but for the sums below x
+            known_p, known_q = self._known
+            of_p = _exp(known_p.log + float(_log_geometric(np.array(t * period))))
+            of_q = _exp(known_q.log + epsilon + float(_log_geometric(np.array((t + 1.0) * period))))
+            value, slope = value - of_p + of_q, slope + of_q
+        return _LineSum(value, slope, exponent, scale, float(np.abs(summands).sum()), of_p, of_q)
+
+    @cached_property
+    def _kernel(self) -> ComplexArray:
+        kernel = np.asarray((self.plan.step / math.pi) / (self.z * (1.0 + self.z)))
         kernel[0] *= 0.5
-        summands = self.values * np.exp(-1j * epsilon * z.imag) * kernel
+        return kernel
+
+    def value_and_slope(self, epsilon: float) -> tuple[float, float]:
+        """What the level adds to delta at epsilon, as computed, and its derivative: not bounds."""
+        return self._sum(epsilon)[:2]
+
+    def share(self, epsilon: float) -> _Share:
+        """What the level adds to delta at epsilon."""
+        plan, z = self.plan, self.z
+        t, period = plan.t, 2.0 * math.pi / plan.step
+        value, slope, exponent, scale, size, of_p, of_q = self._sum(epsilon)
         # *rounding*, with *quadrature*
         rounded = SUMMAND_ERROR * np.abs(self.values) * (1.0 + epsilon * np.abs(z)) + self.errors
-        error = scale * float((rounded * np.abs(kernel)).sum()) * (1.0 + SUMMAND_ERROR * (1.0 + abs(exponent)))
-        error += SUMMAND_ERROR * abs(exponent) * scale * float(np.abs(summands).sum())
+        error = scale * float((rounded * np.abs(self._kernel)).sum()) * (1.0 + SUMMAND_ERROR * (1.0 + abs(exponent)))
+        error += SUMMAND_ERROR * abs(exponent) * scale * size
         # *truncation*
         error += _exp(self.log_ceiling - t * epsilon + BOUND_ROUNDINGS * UNIT_ROUNDOFF * t * epsilon) / (
             math.pi * float(z[-1].imag)
         )
-        value, slope = scale * float(summands.real.sum()), -scale * float((summands * z).real.sum())
-        # *alias below*: those of P - e^x Q are known, but for the sums below x
+        # *alias below*
         r = plan.below
         if plan.knows_below:
-            of_p = _exp(self.log_p + float(_log_geometric(np.array(t * period))))
-            of_q = _exp(self.log_q + epsilon + float(_log_geometric(np.array((t + 1.0) * period))))
-            value, slope = value - of_p + of_q, slope + of_q
+            p_part, q_part = self._known_errors
             phase = BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + epsilon + (t + 1.0) * period)
-            error += of_p * (self.p_part + phase) + of_q * (self.q_part + phase)
+            error += of_p * (p_part + phase) + of_q * (q_part + phase)
             exponents, distance = self.f_below + (1.0 + r) * epsilon, (1.0 + r + t) * period
         else:
             exponents, distance = self.f_below + log_zeta(r) - r * epsilon, (t - r) * period
-        sizes = self.sizes_below + (1.0 + r) * epsilon + distance
+        sizes = self._below[1] + (1.0 + r) * epsilon + distance
         surplus = _least(exponents + _log_geometric(distance), sizes)
         # *alias above*
         r = plan.above
         distance = (r - t) * period
         exponents = self.f_above + log_zeta(r) - r * epsilon + _log_geometric(distance)
-        surplus += _least(exponents, self.sizes_above + r * epsilon + distance)
+        surplus += _least(exponents, self._above[1] + r * epsilon + distance)
         return _Share(value, slope, error, surplus)
 
 
@@ -403,19 +518,25 @@ class LevelledLine:
         plan, pair, rounds = self.plan, self.pair, float(self.rounds)
         grid = self._grid = Grid(pair, *plan.ends, plan.step_of_v)
         self._high, self._low = plan.levels[-1].high, plan.levels[0].low
-        self._levels = [
-            _Level(pair, rounds, level, _masses(grid, level.high, plan.strip), plan.strip) for level in plan.levels
-        ]
-        p = forward_power(pair, np.zeros(1))
+        masses = {level.high: _Masses(grid, level.high, plan.strip) for level in plan.levels}
+        self._levels = [_Level(pair, rounds, level, masses[level.high], plan.strip) for level in plan.levels]
+        ends = self._high if pair.mixture_first else self._low
+        self._ends = masses[ends] if ends in masses else _Masses(grid, ends, plan.strip)
+
+    @cached_property
+    def _overlap(self) -> float:
+        """*Overlap*: runs that count in two levels."""
+        p = forward_power(self.pair, np.zeros(1))
         overlaps = [
-            _exp(float(grid.mean(p, (Factor(level.low, False), Factor(level.high, True)), plan.strip).upper[0]))
-            for level in plan.levels
+            self._grid.mean(p, (Factor(level.low, False), Factor(level.high, True)), self.plan.strip).upper[0]
+            for level in self.plan.levels
             if level.low is not None and level.high is not None
         ]
-        self._overlap = rounds * sum(overlaps) * (1.0 + BOUND_ROUNDINGS * UNIT_ROUNDOFF)
-        self._remainders = [*self._high_remainder(), *self._low_remainder()]
-        ends = self._high if pair.mixture_first else self._low
-        self._ends = _masses(grid, ends, plan.strip)
+        return float(self.rounds) * sum(_exp(float(one)) for one in overlaps) * (1.0 + BOUND_ROUNDINGS * UNIT_ROUNDOFF)
+
+    @cached_property
+    def _remainders(self) -> list[Callable[[float], float]]:
+        return [*self._high_remainder(), *self._low_remainder()]
 
     @property
     def t(self) -> float:
@@ -466,12 +587,14 @@ class LevelledLine:
 
     def value_and_slope(self, epsilon: float) -> tuple[float, float]:
         """The sum as computed and its derivative in epsilon: not a bound."""
-        value, slope, _, _ = self._total(epsilon)
-        return value, slope
+        known = self._known(epsilon)
+        found = [level.value_and_slope(epsilon) for level in self._levels]
+        return known.value + sum(value for value, _ in found), known.slope + sum(slope for _, slope in found)
 
     def _total(self, epsilon: float) -> _Share:
         known = self._known(epsilon)
         shares = [level.share(epsilon) for level in self._levels]
+        known = known._replace(error=known.error + self._error_of_known(epsilon))
         value, slope, error, surplus = (sum(part) for part in zip(known, *shares, strict=True))
         size = sum(abs(one.value) for one in (known, *shares))
         return _Share(value, slope, error + 16.0 * UNIT_ROUNDOFF * size, surplus + self._overlap)
@@ -493,6 +616,13 @@ class LevelledLine:
             first = math.exp(none) * math.expm1(rounds * math.log1p(masses.excess / (1.0 - masses.w)))
             second = grown * math.exp(none)
             slope = -(1.0 + grown) * math.exp(none)
-        off = max(masses.n_error, masses.w_error) * (grown + min(rounds * masses.excess / (1.0 - masses.w), 1.0))
         rounding = 32.0 * UNIT_ROUNDOFF * (abs(first) + abs(second)) * (1.0 + abs(none))
-        return _Share(first - second, slope, rounds * (masses.excess_error + off) * (1.0 + 1e-6) + rounding, 0.0)
+        return _Share(first - second, slope, rounding, 0.0)
+
+    def _error_of_known(self, epsilon: float) -> float:
+        """What the errors of the masses add to `_known`, whose own is its rounding."""
+        rounds, masses = float(self.rounds), self._ends
+        if masses.step is None:
+            return 0.0
+        off = math.expm1(epsilon) + min(rounds * masses.excess / (1.0 - masses.w), 1.0)
+        return rounds * (masses.excess_error + max(masses.n_error, masses.w_error) * off) * (1.0 + 1e-6)

@@ -28,17 +28,20 @@ FURTHEST = 38.0
 WIDTHS_BEYOND = 32.0
 # Steps of v, in units of v and in deviations: for rough sums, and for those that bound.
 COARSE = (0.12, 0.5)
-FINE = (0.03, 0.15)
+FINE = (0.04, 0.2)
 # Angles and strips in tenths, or less where the deviation of v is small.
 ANGLES = (0, 1, 2, 3)
 STRIPS = (1, 2, 3)
 TENTH = 0.1
 DEVIATIONS_OF_TENTH = 0.8
 # Angles at which the ceiling is tried: small ones by their ratio, and these tenths.
-SMALL_ANGLES = 8
-WIDE_ANGLES = np.array([2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0])
+SMALL_ANGLES = 6
+WIDE_ANGLES = np.array([2.0, 3.0, 4.0, 5.0])
+# Places along the line at which it may end.
+ENDS = 90
 # Points r of the axis, relative to one over the scale of the loss.
 FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 40
+EVERY, SOME = slice(None), slice(None, None, 3)
 # Losses at neighbouring steps have this ratio.
 RATIO = 8.0
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
@@ -123,7 +126,7 @@ class _Places:
         last = math.exp(self.furthest)
         tried = [*self.steps(self.scale * np.geomspace(0.3, 300.0, 40)), self.step(last)]
         others = grid.rough(-self.r, ())
-        i = _first_fit(len(tried), lambda n: _least_of(self._high(grid, tried[n], others)) + 1.0 <= self.target)
+        i = _first_fit(len(tried), lambda n: _least_of(self._high(grid, tried[n], others, SOME)) + 1.0 <= self.target)
         high = None if i is None else tried[i]
         drafts = self._drafts(high)
         top = max([far, *(self.top(one.high) for one in drafts)])
@@ -148,7 +151,7 @@ class _Places:
         limit = math.inf if high is None else high.at
         tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
         grid = Grid(self.pair, self.bottom, top, self.coarse)
-        i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n])) + 1.0 <= self.target)
+        i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n], SOME)) + 1.0 <= self.target)
         options = [pure]
         if i is not None:
             options.append(self._ladder(tried[i], high))
@@ -172,18 +175,20 @@ class _Places:
         ladder = [low, *between, high]
         return [_Draft(self, a, b) for a, b in itertools.pairwise(ladder)]
 
-    def _high(self, grid: Grid, step: Step, others: Array) -> Array:
-        """About the logarithm of the remainder above a step, at every r."""
-        one = grid.rough(-self.r, (Factor(step, True),))
-        slope = 1.0 + self.r if self.pair.mixture_first else -self.r
-        return np.asarray(math.log(self.rounds) + one + (self.rounds - 1.0) * others + slope * self.epsilon)
+    def _high(self, grid: Grid, step: Step, others: Array, some: slice = EVERY) -> Array:
+        """About the logarithm of the remainder above a step, at some r."""
+        r = self.r[some]
+        one = grid.rough(-r, (Factor(step, True),))
+        slope = 1.0 + r if self.pair.mixture_first else -r
+        return np.asarray(math.log(self.rounds) + one + (self.rounds - 1.0) * others[some] + slope * self.epsilon)
 
-    def _low(self, grid: Grid, step: Step) -> Array:
-        """About the logarithm of the remainder below a step, at every r."""
-        log = self.rounds * grid.rough(1.0 + self.r, (Factor(step, False),))
+    def _low(self, grid: Grid, step: Step, some: slice = EVERY) -> Array:
+        """About the logarithm of the remainder below a step, at some r."""
+        r = self.r[some]
+        log = self.rounds * grid.rough(1.0 + r, (Factor(step, False),))
         if self.pair.mixture_first:
-            return np.asarray(log + log_zeta(self.r) - self.r * self.epsilon)
-        return np.asarray(log + (1.0 + self.r) * self.epsilon)
+            return np.asarray(log + log_zeta(r) - r * self.epsilon)
+        return np.asarray(log + (1.0 + r) * self.epsilon)
 
 
 class _Draft:
@@ -196,6 +201,7 @@ class _Draft:
         self.ends = run.bottom, run.top(high)
         self.grid = Grid(run.pair, *self.ends, run.coarse)
         self.turned: dict[tuple[int, float], tuple[Array, Array]] = {}
+        self.stacks: dict[int, tuple[Array, Array]] = {}
         self._period()
         self._end()
 
@@ -244,7 +250,7 @@ class _Draft:
             exponents = grid.log_n + power * modulus + grid.growth(angle)
             factors = self.both if kind == 1 else self.inside
             for one in factors:
-                exponents = exponents + np.logaddexp(*one.parts(grid.x, angle))
+                exponents = exponents + np.logaddexp(*grid.parts_of(one, angle))
             if grid.outside(exponents, power, factors, angle) == math.inf:
                 exponents = np.full_like(exponents, math.inf)
             self.turned[kind, angle] = exponents, argument
@@ -253,35 +259,50 @@ class _Draft:
     def _end(self) -> None:
         """The number of nodes, and the angles of the ceiling there."""
         run, kind = self.run, 0 if self.low is None else 1
-        s = np.geomspace(0.3, 1e6 * max(1.0, 1e-3 * run.scale * self.t), 60) / run.scale
         least = min(0.001, 3.0 * run.pair.deviation / math.sqrt(run.rounds))
         angles = run.tenth * WIDE_ANGLES
         angles = np.append(np.geomspace(min(least, 0.5 * angles[0]), angles[0], SMALL_ANGLES)[:-1], angles)
-        tried = np.empty((angles.size, s.size))
-        for i, angle in enumerate(angles.tolist()):
-            exponents, argument = self._turned(kind, angle)
-            top = float(exponents.max())
-            tried[i] = top + np.log(np.exp(exponents - top) @ np.exp(-np.multiply.outer(argument, s)))
-            outside = self.grid.outside(exponents, self.power, self.both, angle)
-            tried[i] = np.where(np.isnan(tried[i]), math.inf, np.logaddexp(tried[i], outside))
-        best = tried.min(axis=0)
-        log_ceiling = run.rounds * best
-        if kind:
-            log_ceiling = math.log(run.rounds) + best + (run.rounds - 1.0) * float(log_sum(self._turned(0, 0.0)[0]))
-        excess = log_ceiling - self.t * run.epsilon - np.log(math.pi * s) - run.target + 1.0
-        fits = np.flatnonzero(excess <= 0)
-        last = int(fits[0]) if fits.size else s.size - 1
-        self.nodes = float(s[last]) / self.step if fits.size else math.inf
-        chosen = int(np.argmin(tried[:, last]))
+        lines = [self._turned(kind, angle) for angle in angles.tolist()]
+        tops = np.array([exponents.max() for exponents, _ in lines])
+        outside = np.array(
+            [
+                self.grid.outside(exponents, self.power, self.both, angle)
+                for (exponents, _), angle in zip(lines, angles.tolist(), strict=True)
+            ]
+        )
+        weights, arguments = np.stack([one[0] for one in lines]) - tops[:, None], np.stack([one[1] for one in lines])
+        top = float(log_sum(self._turned(0, 0.0)[0])) if kind else 0.0
+
+        def bounds(s: float) -> Array:
+            found = tops + np.log(np.exp(weights - s * arguments).sum(axis=1))
+            return np.where(np.isnan(found), math.inf, np.logaddexp(found, outside))
+
+        def ends(s: float) -> bool:
+            best = float(bounds(s).min())
+            log_ceiling = math.log(run.rounds) + best + (run.rounds - 1.0) * top if kind else run.rounds * best
+            return log_ceiling - self.t * run.epsilon - math.log(math.pi * s) - run.target + 1.0 <= 0
+
+        s = np.geomspace(0.3, 1e6 * max(1.0, 1e-3 * run.scale * self.t), ENDS) / run.scale
+        last = _first_fit(s.size, lambda i: ends(float(s[i])))  # the bounds fall with s
+        self.nodes = math.inf if last is None else float(s[last]) / self.step
+        chosen = int(np.argmin(bounds(float(s[-1 if last is None else last]))))
         self.angles = tuple(angles[max(chosen - 1, 0) : chosen + 2].tolist())
 
-    def _rough_bound(self, kind: int, angle: float, s: float) -> float:
-        exponents, argument = self._turned(kind, angle)
-        return float(log_sum(exponents - s * argument if s else exponents))
+    def _rough_bounds(self, kind: int, s: float) -> Array:
+        """About the logarithms of the moduli of one round's sums at s, on lines turned by 0, 1, 2, ... tenths."""
+        if kind not in self.stacks:
+            lines = [self._turned(kind, i * self.run.tenth) for i in range(ANGLES[-1] + STRIPS[-1] + 1)]
+            self.stacks[kind] = np.stack([line[0] for line in lines]), np.stack([line[1] for line in lines])
+        exponents, arguments = self.stacks[kind]
+        return log_sum(exponents - s * arguments if s else exponents)
 
-    def _strip(self, kind: int, angle: float, strip: float, low: float, high: float) -> float:
-        outer = self._rough_bound(kind, angle + strip, low)
-        return float(np.logaddexp(outer, self._rough_bound(kind, abs(angle - strip), low if angle >= strip else -high)))
+    def _strips(self, kind: int, low: float, high: float) -> Array:
+        """About the logarithms of the integrals on both lines of every strip, around every angle."""
+        outward = self._rough_bounds(kind, low)
+        backward = outward if low == high == 0 else self._rough_bounds(kind, -high)
+        angle, strip = np.array(ANGLES)[:, None], np.array(STRIPS)
+        inner = np.where(angle >= strip, outward[np.abs(angle - strip)], backward[np.abs(angle - strip)])
+        return np.asarray(np.logaddexp(outward[angle + strip], inner))
 
     def plan(self) -> LevelPlan:
         """The level, with blocks of nodes and the places at which its errors are bounded."""
@@ -322,16 +343,14 @@ class _Draft:
         while first < count:
             end = min(count, max(least, BLOCK_RATIO * first))
             low, high = self.step * first, self.step * (end - 1)
-            best = (0.0, 0.0, 0.0)
-            for i in ANGLES:
-                for j in STRIPS:
-                    angle, strip = i * run.tenth, j * run.tenth
-                    still = self._strip(2, angle, strip, 0.0, 0.0) + math.log(2.0 + 2.0 * abs(self.t + 1j * high))
-                    growth = float(np.logaddexp(self._strip(0, angle, strip, low, high), still))
-                    growth += log_rounds + kept - whole
-                    if kind:
-                        growth = max(growth, self._strip(1, angle, strip, low, high) - whole + log_rounds + size)
-                    best = max(best, (2.0 * math.pi * strip / max(growth, 1.0), angle, strip))
+            still = self._strips(2, 0.0, 0.0) + math.log(2.0 + 2.0 * abs(self.t + 1j * high))
+            growth = np.logaddexp(self._strips(0, low, high), still) + log_rounds + kept - whole
+            if kind:
+                growth = np.maximum(growth, self._strips(1, low, high) - whole + log_rounds + size)
+            steps = 2.0 * math.pi * run.tenth * np.array(STRIPS) / np.maximum(growth, 1.0)
+            steps = np.where(np.isnan(steps), 0.0, steps)
+            i, j = np.unravel_index(int(np.argmax(steps)), steps.shape)
+            best = float(steps[i, j]), ANGLES[i] * run.tenth, STRIPS[j] * run.tenth
             if not best[0] > 0:
                 raise NumericalError("The losses of this run are outside what doubles resolve.")
             blocks.append(Block(first, end, best[1], best[2]))

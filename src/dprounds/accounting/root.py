@@ -70,7 +70,8 @@ def guessed_root(way: Way, log_delta: float, most: float) -> tuple[float, Sums]:
     sums = way.sums(epsilon, fine=False)
     replaced, fine = 0, sums.is_fine
     for _ in range(MOST_STEPS):
-        if epsilon != sums.epsilon and not sums.suits(epsilon, TRUSTED) and replaced < MOST_REPLACED:
+        is_believed = abs(epsilon - sums.epsilon) <= sums.believed
+        if not (is_believed or sums.suits(epsilon, TRUSTED)) and replaced < MOST_REPLACED:
             sums, replaced = way.sums(epsilon, fine=fine), replaced + 1
         value, slope = sums.above.value_and_slope(epsilon)
         following = math.nan

@@ -7,8 +7,9 @@ an average from above on a line turned by an angle. docs/theory/levels.md has th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -130,12 +131,26 @@ class Factor(NamedTuple):
 NO_STEP: tuple[Factor, ...] = ()
 
 
-class Mean(NamedTuple):
-    """Logarithms of averages, and bounds on their errors relative to the averages, by rounding and by quadrature."""
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """Logarithms of averages, and bounds on their errors relative to the averages, made when they are asked for."""
 
     log: Array
-    rounding: Array
-    quadrature: Array
+    make_errors: Callable[[Array], tuple[Array, Array]]
+
+    @cached_property
+    def _errors(self) -> tuple[Array, Array]:
+        return self.make_errors(self.log)
+
+    @property
+    def rounding(self) -> Array:
+        """By the roundings of the terms and of their sums."""
+        return self._errors[0]
+
+    @property
+    def quadrature(self) -> Array:
+        """By the step of the trapezoid rule, and by what is outside of the grid."""
+        return self._errors[1]
 
     @property
     def error(self) -> Array:
@@ -161,12 +176,35 @@ class Grid:
         self.log_w: Array = np.asarray(pair.log_mixture(self.v).real)
         self.log_n: Array = np.asarray(pair.log_density(self.v).real) + math.log(self.step)
         self.share: Array = np.exp(math.log(pair.rate) + self.v - self.log_w)
+        # what was computed once: bounds ask for the same lines and steps again and again
+        self._turned: dict[float, tuple[Array, Array]] = {}
+        self._logs: dict[Factor, Array] = {}
+        self._parts: dict[tuple[Factor, float, float], tuple[Array, Array]] = {}
 
     def turned(self, angle: float) -> tuple[Array, Array]:
         """The logarithm of the modulus of w, and its argument, on the line turned by an angle."""
-        half = math.sin(0.5 * angle) ** 2
-        modulus = self.log_w + 0.5 * np.log1p(-4.0 * self.share * (1.0 - self.share) * half)
-        return modulus, np.arctan2(self.share * math.sin(angle), 1.0 - 2.0 * self.share * half)
+        if angle not in self._turned:
+            half = math.sin(0.5 * angle) ** 2
+            modulus = self.log_w + 0.5 * np.log1p(-4.0 * self.share * (1.0 - self.share) * half)
+            argument = np.arctan2(self.share * math.sin(angle), 1.0 - 2.0 * self.share * half)
+            self._turned[angle] = modulus, argument
+        return self._turned[angle]
+
+    def logs_of(self, factors: Sequence[Factor]) -> Array:
+        """The logarithm of the product of factors on the grid."""
+        total = np.zeros_like(self.x)
+        for one in factors:
+            if one not in self._logs:
+                self._logs[one] = one.log(self.x)
+            total = total + self._logs[one]
+        return total
+
+    def parts_of(self, factor: Factor, angle: float, strip: float = 0.0) -> tuple[Array, Array]:
+        """`Factor.parts` on the grid."""
+        key = factor, angle, strip
+        if key not in self._parts:
+            self._parts[key] = factor.parts(self.x, angle, strip)
+        return self._parts[key]
 
     def growth(self, angle: float) -> float:
         """By how much the normal density grows on the line turned by an angle, as an exponent."""
@@ -174,25 +212,25 @@ class Grid:
 
     def rough(self, powers: Array, factors: Sequence[Factor]) -> Array:
         """About the logarithms of the averages; infinite where the ends of the grid are not negligible."""
-        exponents = self.log_n + np.multiply.outer(powers, self.log_w) + sum(one.log(self.x) for one in factors)
+        exponents = self.log_n + np.multiply.outer(powers, self.log_w) + self.logs_of(factors)
         ends = np.maximum(exponents[..., 0], exponents[..., -1])
         return np.where(ends < exponents.max(axis=-1) - 40.0, log_sum(exponents), np.inf)
 
     def mean(self, powers: Array, factors: Sequence[Factor], strip: float) -> Mean:
         """The logarithms of E[w^p times factors] for a row of powers p, by the trapezoid rule; `strip` bounds it."""
-        logs = sum((one.log(self.x) for one in factors), start=np.zeros_like(self.x))
+        logs = self.logs_of(factors)
         exponents = self.log_n + np.multiply.outer(powers, self.log_w) + logs
-        log = log_sum(exponents)
-        weights = np.exp(exponents - log[:, None])
-        made_of = np.stack([TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(logs) + np.abs(self.v), np.abs(self.log_w)])
-        units = weights @ made_of.T
-        rounding = 4.0 * UNIT_ROUNDOFF * (units[:, 0] + np.abs(powers) * units[:, 1])
-        quadrature = np.empty_like(log)
-        for i, power in enumerate(powers.tolist()):
-            outside = self.outside(exponents[i], power, factors)
-            moved = math.log(2.0) + self.upper_sum(power, factors, strip) - self.log_aliases(strip)
-            quadrature[i] = np.exp(np.logaddexp(outside, moved) - log[i])
-        return Mean(log, rounding, quadrature)
+
+        def errors(log: Array) -> tuple[Array, Array]:
+            weights = np.exp(exponents - log[:, None])
+            sizes = TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(logs) + np.abs(self.v)
+            units = weights @ np.stack([sizes, np.abs(self.log_w)]).T
+            rounding = 4.0 * UNIT_ROUNDOFF * (units[:, 0] + np.abs(powers) * units[:, 1])
+            outside = [self.outside(*one, factors) for one in zip(exponents, powers.tolist(), strict=True)]
+            moved = math.log(2.0) + self.upper_sums(powers, factors, strip) - self.log_aliases(strip)
+            return rounding, np.exp(np.logaddexp(np.array(outside), moved) - log)
+
+        return Mean(log_sum(exponents), errors)
 
     def log_aliases(self, strip: float) -> float:
         """The logarithm of exp(2 pi strip / step) - 1."""
@@ -234,49 +272,52 @@ class Grid:
         """The logarithm of what terms outside of the grid add at most, on the line turned by an angle, for s >= 0."""
         still = self.log_n + power * self.turned(angle)[0] + self.growth(angle)
         for one in factors:
-            still = still + np.logaddexp(*one.parts(self.x, angle))
+            still = still + np.logaddexp(*self.parts_of(one, angle))
         return self.outside(still, power, factors, angle)
 
     def upper_sum(
-        self,
-        power: float,
-        factors: Sequence[Factor],
-        angle: float,
-        s: float = 0.0,
-        *,
-        strip: float = 0.0,
+        self, power: float, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
     ) -> float:
-        """The logarithm of an upper bound of the integral of the moduli on the line turned by an angle.
+        """`upper_sums` at one power."""
+        return float(self.upper_sums(np.array([power]), factors, angle, s, strip=strip)[0])
 
-        It holds for every larger s, if s is not negative, and for every smaller one if it is. With a strip, of the
+    def upper_sums(
+        self, powers: Array, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
+    ) -> Array:
+        """Logarithms of upper bounds of the integrals of the moduli on the line turned by an angle, at every power.
+
+        They hold for every larger s, if s is not negative, and for every smaller one if it is. With a strip, of the
         bound on that line, moved by the strip: then without the factor of s.
         """
         near, far = math.cos(2.0 * angle) * math.cos(2.0 * strip), math.cos(angle) * math.cos(strip)
         if not near > 0:
-            return math.inf
+            return np.full(powers.shape, math.inf)
         modulus, argument = self.turned(angle)
         if strip:  # the modulus is the root of a product
             modulus = 0.5 * (self.turned(angle + strip)[0] + self.turned(abs(angle - strip))[0])
         room = self.growth(angle) + self.growth(strip) + 0.125 * (self.step / self.pair.deviation) ** 2
-        still = self.log_n + power * modulus
-        largest = _of_cells(self.log_n) + _of_cells(power * modulus)
+        still, largest = self.log_n, _of_cells(self.log_n)
         for one in factors:
             if not (one.step.at * far / one.step.width + 1.0) / near * self.step * math.exp(self.step) <= LARGEST_CELL:
-                return math.inf
-            first, second = one.parts(self.x, angle, strip)
+                return np.full(powers.shape, math.inf)
+            first, second = self.parts_of(one, angle, strip)
             room += math.log(3.0) if strip else 0.0  # the first is itself the sum of two, of which one peaks
             still = still + np.logaddexp(first, second)
             largest = largest + np.logaddexp(_of_cells(first), _of_cells(second) + math.log(2.0))
         if s:
             largest = largest + _of_cells(-s * argument)
             still = still - min(s, 0.0) * argument
-        outside = self.outside(still, power, factors, angle, strip, max(-s, 0.0))
-        return float(np.logaddexp(log_sum(largest), outside)) + room + 1e-6
+        moduli = np.multiply.outer(powers, modulus)
+        outside = [
+            self.outside(still + row, power, factors, angle, strip, max(-s, 0.0))
+            for row, power in zip(moduli, powers.tolist(), strict=True)
+        ]
+        return np.asarray(np.logaddexp(log_sum(largest + _of_cells(moduli)), outside) + room + 1e-6)
 
     def ceiling(self, power: float, factors: Sequence[Factor], angle: float, s: float, strip: float) -> float:
         """The logarithm of a bound of |E[w^(p + is') times factors]| for every s' >= s, through an angle."""
         modulus, argument = self.turned(angle)
-        parts = [np.logaddexp(*one.parts(self.x, angle)) for one in factors]
+        parts = [np.logaddexp(*self.parts_of(one, angle)) for one in factors]
         logs = sum(parts, start=np.zeros_like(self.x))
         still = self.log_n + power * modulus + logs
         exponents = still - s * argument
@@ -294,4 +335,4 @@ class Grid:
 
 def _of_cells(values: Array) -> Array:
     """The largest of neighbouring values."""
-    return np.maximum(values[:-1], values[1:])
+    return np.maximum(values[..., :-1], values[..., 1:])

@@ -52,6 +52,7 @@ class Sums:
     make_below: Callable[[], Sum] | None = None
     narrow: float = NARROW
     reach: float = 0.0  # an epsilon no further away is served as well
+    believed: float = 0.0  # so far away a value is believed in a search
     is_fine: bool = True
 
     @cached_property

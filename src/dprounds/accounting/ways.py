@@ -29,13 +29,20 @@ __all__ = ["ByLine", "OnOneLine", "Way", "ways_to_sums"]
 # All of these tune speed and tightness.
 # Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too.
 NARROW_LATTICE = 1e-4
-NARROW_LEVELS = 1e-7
-# The part of delta that each error of levels is asked to stay below, where epsilon is sought and where it is found.
-LEVEL_TOLERANCES = (1e-3, 1e-10)
+NARROW_LEVELS = 3e-9
+# The part of delta that each error of levels is asked to stay below.
+LEVEL_TOLERANCE = 1e-10
 MOST_LEVELS_TRIED = 4
-REACH_OF_LEVELS = 1e-3  # relative to epsilon
+# Levels made for a smaller epsilon serve larger ones better than the other way round.
+FIRST_LEVELS = 0.95
+# Relative to epsilon: so far away levels serve as well, and in a search their value is believed.
+REACH_OF_LEVELS = 1e-3
+BELIEVED_OF_LEVELS = 0.5
 # Laplace's method is not believed where it exceeds other guesses by this factor.
-HEAVY = 3.0
+HEAVY = 1.4
+# The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
+LARGEST_SKEWNESS = 1.0
+LARGEST_RATE_OF_LEVELS = 0.2
 # A probability below this has no relative precision in doubles.
 LEAST_PROBABILITY = 1e-300
 
@@ -126,22 +133,22 @@ class ByLevels:
             by_saddle = self.sketch.epsilon(log_delta)
         except NumericalError:
             by_saddle = math.inf
-        return by_saddle if by_saddle < HEAVY * found else found
+        return FIRST_LEVELS * (by_saddle if by_saddle < HEAVY * found else found)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """Levels made for the delta that they find."""
         ((part, rounds),) = self.law.parts
         if part.turnable is None:
             raise NumericalError("No levels are known for this run.")
-        tolerance = LEVEL_TOLERANCES[fine]
         log_delta = self.sketch.saddle(epsilon).log_delta(epsilon) if self.log_delta is None else self.log_delta
         for _ in range(MOST_LEVELS_TRIED):
-            line = levels_near(part.turnable, rounds, epsilon=epsilon, log_delta=log_delta, tolerance=tolerance)
+            line = levels_near(part.turnable, rounds, epsilon=epsilon, log_delta=log_delta, tolerance=LEVEL_TOLERANCE)
             value = line.value_and_slope(epsilon)[0]
             if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
                 break
             log_delta = math.log(value)
-        return Sums(epsilon, line, narrow=NARROW_LEVELS, reach=REACH_OF_LEVELS * epsilon, is_fine=fine)
+        reach, believed = REACH_OF_LEVELS * epsilon, BELIEVED_OF_LEVELS * epsilon
+        return Sums(epsilon, line, narrow=NARROW_LEVELS, reach=reach, believed=believed)
 
 
 @dataclass
@@ -213,11 +220,25 @@ def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int 
     """The ways to sums for one law, the best first."""
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
     on_line = law.lattice is not None or law.falls or not is_aligned
+    has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
+    is_skewed = has_levels and _is_skewed(law)
+    if is_skewed:
+        yield ByLevels(law)
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
-    if len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells:
+    if has_levels and not is_skewed:
         yield ByLevels(law)
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law)
     if law.is_cheap and (law.has_cells or not on_line):
         yield ByLine(law, True, most_nodes, start)
+
+
+def _is_skewed(law: Composition) -> bool:
+    """Whether the sum of e^L over rare and few rounds is so far from a normal law that a line would hardly fall."""
+    ((part, rounds),) = law.parts
+    pair = part.turnable
+    if pair is None or not pair.rate < LARGEST_RATE_OF_LEVELS:
+        return False
+    spread = math.expm1(min(pair.deviation**2, 100.0))  # the variance of e^v / E[e^v], which is lognormal
+    return (spread + 3.0) * math.sqrt(spread) > LARGEST_SKEWNESS * math.sqrt(rounds)
