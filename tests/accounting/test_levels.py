@@ -161,10 +161,16 @@ def test_rounds_in_two_levels_count_once() -> None:
     assert not run.holds(line)
 
 
-@pytest.mark.parametrize(("case", "shorter"), [(RARE, 2.0), (COMMON, 1.5), (ADDED, 1.5)])
-def test_aliases_count(case: Case, shorter: float) -> None:
+def half_the_nodes(level: LevelPlan) -> LevelPlan:
+    """On the same line, so that its period is half as long."""
+    blocks = tuple(block._replace(first=block.first // 2, end=block.end // 2) for block in level.blocks)
+    return level._replace(step=2.0 * level.step, blocks=blocks)
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_aliases_count(case: Case) -> None:
     run = Broken(case)
-    line = run.line(lambda level: level._replace(step=shorter * level.step))
+    line = run.line(half_the_nodes)
     assert run.holds(line)
     for level in line._levels:
         level.f_above = np.full_like(level.f_above, -np.inf)
@@ -188,7 +194,7 @@ def test_nodes_beyond_the_last_count(case: Case) -> None:
     assert not run.holds(line)
 
 
-@pytest.mark.parametrize("case", [RARE, ADDED])
+@pytest.mark.parametrize("case", [RARE, (1.0, 1e-3, 5e-4, "add")])
 def test_the_step_of_v_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Broken(case)
     assert run.holds(run.line(lambda level: level._replace(step_of_v=0.06)))
