@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 __all__ = ["GaussianSummary", "Guarantee", "is_exact"]
 
-# Relative to the reported number: whoever reads three digits of that reads three digits of the truth.
-EXACT_WITHIN = 1e-3
+# Relative to the reported number: whoever reads six digits of that reads six digits of the truth.
+EXACT_WITHIN = 1e-6
 
 
 def is_exact(lower: float, upper: float) -> bool:
-    """Whether the truth, which is between `lower` and `upper`, is within a thousandth of `upper`."""
+    """Whether the truth, which is between `lower` and `upper`, is within a millionth of `upper`."""
     return lower == upper or upper - lower <= EXACT_WITHIN * upper
 
 
@@ -24,7 +24,7 @@ class Guarantee:
     epsilon, delta
         The guarantee: every pair of neighbours is (epsilon, delta)-close.
     method
-        The bound that proved it. ``"exact"`` says that the truth is within a thousandth of `upper`, so that three
+        The bound that proved it. ``"exact"`` says that the truth is within a millionth of `upper`, so that six
         printed digits are those of the truth. Where the exact accountant proved less than that, it is ``"bound"``, and
         `lower` says how far the truth may be.
     order

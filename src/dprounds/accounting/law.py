@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ __all__ = [
     "MAX_LOSS_ERROR",
     "MOST_NODES",
     "Composition",
+    "Family",
     "Lattice",
     "LossLaw",
     "Saddle",
@@ -69,6 +70,8 @@ LOG_OF_NOTHING = -1e4
 MOST_NODES = 2**16
 # A sum that a virtual Gaussian ends needs nearly all of the nodes that it may have, and with fewer proves little.
 FEWEST_SMOOTHED = 2**12
+# So many parts of one family are computed together.
+MANY = 8
 # Relative spacing of the three points from which slope and curvature are taken: K may bend within a hundredth of t,
 # where a rare large loss takes over, and the rounding of K, 1e-13 at most, is magnified by 3e5.
 SPACING = 1.0 / 512.0
@@ -79,6 +82,21 @@ LEAST_CONTRADICTION = 1e-290
 # Over the largest loss, a point at which K(t)/t is so near to it that a largest loss 1 % too small is seen as a rule.
 SEEN = 1000.0
 FARTHEST = 1e300
+
+
+class Family(Protocol):
+    """Laws that differ by a few numbers, of which many are computed at once; a member is a row of these numbers.
+
+    Two families that compare equal are the same.
+    """
+
+    def log_moments(self, members: Array, z: Numbers) -> Numbers | None:
+        """K of each member, a row for each, at real points or on a vertical line; None where it is out of reach."""
+        ...
+
+    def ceiling(self, members: Array, rounds: Array, t: float, s: Array) -> Array | None:
+        """The sum over the rounds of the members' ceilings; None where it is out of reach."""
+        ...
 
 
 class Lattice(NamedTuple):
@@ -165,6 +183,8 @@ class LossLaw:
         Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
     most_nodes
         How many values of K one line may cost; 0 where K is out of reach of any line.
+    family, member
+        What computes K and ceilings of many such laws at once, and this one's parameters there; None if nothing does.
     """
 
     log_moment: Callable[[Numbers], Numbers]
@@ -183,6 +203,8 @@ class LossLaw:
     seen: float = 1.0
     is_accurate: bool = False
     most_nodes: int = MOST_NODES
+    family: Family | None = None
+    member: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
@@ -219,10 +241,33 @@ class Composition:
     def _weighted(self) -> list[tuple[float, LossLaw]]:
         return [(float(rounds), law) for law, rounds in self.parts]
 
+    @cached_property
+    def _families(self) -> dict[Family, list[int]]:
+        """The parts of each family, where there are many of them."""
+        found: dict[Family, list[int]] = {}
+        if len(self.parts) >= MANY:
+            for i, (law, _) in enumerate(self.parts):
+                if law.family is not None:
+                    found.setdefault(law.family, []).append(i)
+        return {family: members for family, members in found.items() if len(members) >= MANY}
+
+    def _members(self, parts: list[int]) -> Array:
+        return np.array([self.parts[i][0].member for i in parts], dtype=np.float64)
+
+    def _log_moments(self, z: Numbers) -> list[Numbers]:
+        """K of one round of each part."""
+        found: dict[int, Numbers] = {}
+        for family, parts in self._families.items():
+            values = family.log_moments(self._members(parts), z)
+            if values is not None:
+                found.update(zip(parts, values, strict=True))
+        return [found[i] if i in found else law.log_moment(z) for i, (law, _) in enumerate(self.parts)]
+
     def log_moment(self, z: Numbers) -> Numbers:
         """K of the sum."""
         nothing: Numbers = np.zeros_like(z)
-        return total_over_rounds(((law.log_moment(z), rounds) for law, rounds in self.parts), nothing)
+        rounds = [rounds for _, rounds in self.parts]
+        return total_over_rounds(zip(self._log_moments(z), rounds, strict=True), nothing)
 
     def expand(self, t: float) -> Saddle:
         r"""K at t, and what a line there needs of its surroundings.
@@ -232,8 +277,9 @@ class Composition:
         h = SPACING * t
         value = slope = curvature = steepest = square = 0.0
         values_by_part = []
-        for rounds, law in self._weighted:
-            low, middle, high = np.real(law.log_moment(t * np.array([1.0 - SPACING, 1.0, 1.0 + SPACING]))).tolist()
+        values = self._log_moments(t * np.array([1.0 - SPACING, 1.0, 1.0 + SPACING]))
+        for (rounds, law), row in zip(self._weighted, values, strict=True):
+            low, middle, high = np.real(row).tolist()
             values_by_part.append(middle)
             value += rounds * middle
             slope += rounds * (high - low) / (2.0 * h)
@@ -251,8 +297,18 @@ class Composition:
         ceilings = [self._ceiling_of(law) for law, _ in self.parts]
         if all(ceiling is None for ceiling in ceilings):
             return None
-        total = np.zeros_like(s)
-        for (rounds, _), value, ceiling in zip(self._weighted, saddle.values_by_part, ceilings, strict=True):
+        total, done = np.zeros_like(s), set()
+        for family, parts in self._families.items():
+            rounds_of = np.array([self._weighted[i][0] for i in parts])
+            found = family.ceiling(self._members(parts), rounds_of, saddle.t, s)
+            if found is not None:
+                values = np.array([saddle.values_by_part[i] for i in parts])
+                total += np.minimum(found, float(rounds_of @ (values + LOG_MOMENT_ERROR * np.abs(values))))
+                done.update(parts)
+        for i, (value, ceiling) in enumerate(zip(saddle.values_by_part, ceilings, strict=True)):
+            if i in done:
+                continue
+            rounds = self._weighted[i][0]
             flat = value + LOG_MOMENT_ERROR * abs(value)  # |M| <= M(t) on all of the line
             total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(saddle.t, s), flat))
         return total

@@ -80,7 +80,7 @@ class Accounted:
 
         Where the exact accountant cannot keep its promise and was not asked for by name, or where its bracket is wide
         and the best Rényi order proves less than its upper end, that order answers and `method` says ``"optimal"``.
-        Where its bracket is wider than a thousandth of epsilon, `method` says ``"bound"``, by name or not.
+        Where its bracket is wider than a millionth of epsilon, `method` says ``"bound"``, by name or not.
 
         Examples
         --------

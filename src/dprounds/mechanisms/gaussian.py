@@ -15,6 +15,7 @@ from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.mechanisms.decay import gaussian_ceiling, sampled_gaussian_ceiling
+from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
@@ -80,4 +81,9 @@ class Gaussian(Accounted, Mechanism):
             return sampled_gaussian_ceiling(self.noise_multiplier, rate, direction, t, s)
 
         turnable = TurnedNormal(self.noise_multiplier, rate, direction != ADD)
-        return law._replace(ceiling=ceiling, turnable=turnable if turnable.is_resolved else None)
+        return law._replace(
+            ceiling=ceiling,
+            turnable=turnable if turnable.is_resolved else None,
+            family=ManySampledGaussians(direction == ADD),
+            member=(self.noise_multiplier, rate),
+        )

@@ -152,6 +152,8 @@ class PoissonSampled(Accounted, Mechanism):
             cells=None if inner.cells is None else partial(sampled_cells, inner.cells, rate, direction),
             excess=None if inner.excess is None else partial(sampled_excess, inner.excess, rate, direction),
             turnable=sampled.turnable,
+            family=sampled.family,
+            member=sampled.member,
             lattice=sampled.lattice,
             atoms=None if inner.atoms is None else sampled_atoms(inner.atoms, rate, direction),
             max_loss=self._max_loss(direction),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, CellsOf
-from dprounds.accounting.law import Lattice
+from dprounds.accounting.law import Family, Lattice
 from dprounds.accounting.steps import Turnable
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
@@ -45,7 +45,7 @@ class SampledLaw(NamedTuple):
         Up to here the moments are computed; beyond, sampling is not credited.
     most_nodes
         How many values of K a line may cost; 0 where K is out of reach of any line.
-    ceiling, lattice, turnable
+    ceiling, lattice, turnable, family, member
         As for a `LossLaw`.
     """
 
@@ -55,6 +55,8 @@ class SampledLaw(NamedTuple):
     ceiling: Callable[[float, Array], Array] | None = None
     lattice: Lattice | None = None
     turnable: Turnable | None = None
+    family: Family | None = None
+    member: tuple[float, ...] = ()
 
     def log_moment(self, z: Numbers) -> Numbers:
         """K at a row of real or complex points."""
