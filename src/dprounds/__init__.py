@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ExponentialMechanism,
         Gaussian,
         Laplace,
+        MixtureOfGaussians,
         PoissonSampled,
         PureDP,
         RandomizedResponse,
@@ -55,6 +56,7 @@ __all__ = [
     "Guarantee",
     "InfeasibleError",
     "Laplace",
+    "MixtureOfGaussians",
     "NumericalError",
     "ParameterError",
     "PoissonSampled",
@@ -82,7 +84,7 @@ _ROOMS = {
     "dprounds.mechanisms": (
         *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
         *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism"),
-        *("ZCDP", "RdpCurve", "PoissonSampled"),
+        *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians"),
     ),
     "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }

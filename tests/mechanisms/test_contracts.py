@@ -29,6 +29,7 @@ from dprounds.mechanisms import (
     Gaussian,
     Laplace,
     Mechanism,
+    MixtureOfGaussians,
     PoissonSampled,
     PureDP,
     RandomizedResponse,
@@ -71,6 +72,15 @@ EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
         PoissonSampled(DiscreteGaussian(0.5), 0.3),
         PoissonSampled(DiscreteGaussian(200.0), 0.01),
         PoissonSampled(DiscreteLaplace(1.0), 0.05),
+        PoissonSampled(Gaussian(3.0), 0.01, group_size=3),
+        PoissonSampled(Gaussian(3.0), 0.01, relation="zero-out"),
+    ],
+    MixtureOfGaussians: [
+        MixtureOfGaussians(2.0, (0, 1, 2), (0.98, 0.015, 0.005)),
+        MixtureOfGaussians(1.0, (0, 0.5), (0.9, 0.1)),
+        MixtureOfGaussians(0.7, (1, 1.5), (0.5, 0.5)),
+        MixtureOfGaussians(1.5, (3,), (1,)),
+        MixtureOfGaussians(1.5, (0, 0), (0.5, 0.5)),
     ],
 }
 
@@ -85,6 +95,9 @@ JUST_OUTSIDE: dict[str, tuple[Any, list[Any]]] = {
     "relation": ("zero-out", ["swap", "", 1.0]),
     "p": ((0.5, 0.5), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
     "q": ((0.25, 0.75), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
+    "shifts": ((0.0, 1.0), [(-5e-324, 1.0), (0.0, math.nan), (0.0, math.inf), (1.0,), (), ((0.0, 1.0),)]),
+    "probabilities": ((0.5, 0.5), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
+    "group_size": (2, [0, -1, 1.5, 10**6]),
     "orders": ((2.0, 3.0), [(1.0, 3.0), (3.0, 2.0), (2.0, 2.0), (2.0, math.nan), (2.0,), ()]),
     "rdps": ((0.5, 1.0), [(-5e-324, 1.0), (1.0, 0.5), (0.5, math.nan), (0.5,), ((0.5, 1.0),)]),
 }

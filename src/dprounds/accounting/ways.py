@@ -12,12 +12,13 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.law import Composition, Saddle
-from dprounds.accounting.line import Line
+from dprounds.accounting.line import Line, log_zeta
 from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
@@ -43,6 +44,9 @@ HEAVY = 1.4
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
 LARGEST_SKEWNESS = 1.0
 LARGEST_RATE_OF_LEVELS = 0.2
+# A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
+BENT = 3.0
+BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
 # A probability below this has no relative precision in doubles.
 LEAST_PROBABILITY = 1e-300
 
@@ -77,9 +81,16 @@ class ByLine:
     line: Line | None = None
 
     def guess(self, log_delta: float) -> float:
-        """By Laplace's method."""
-        self.start = saddle_at_delta(self.law, log_delta, start=self.start)
-        return self.start.epsilon
+        """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
+        self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
+        if saddle.curvature * saddle.t * (saddle.t + 1.0) <= BENT * 2.0 * saddle.value:  # about that of a normal law
+            return saddle.epsilon
+        t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
+        proven = (np.asarray(self.law.log_moment(t).real) + log_zeta(t) - log_delta) / t
+        best = int(np.argmin(proven))
+        if proven[best] < saddle.epsilon:
+            self.start = float(t[best])
+        return min(float(proven[best]), saddle.epsilon)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """A line near the saddle point, made for the delta that it finds."""

@@ -8,6 +8,7 @@ from dprounds.mechanisms.discrete_pair import DiscretePair
 from dprounds.mechanisms.exponential_mechanism import ExponentialMechanism
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.laplace import Laplace
+from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.mechanisms.pure_dp import PureDP
 from dprounds.mechanisms.randomized_response import RandomizedResponse
@@ -24,6 +25,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Mechanism",
+    "MixtureOfGaussians",
     "PoissonSampled",
     "PureDP",
     "RandomizedResponse",

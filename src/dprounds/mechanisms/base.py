@@ -46,6 +46,7 @@ __all__ = [
     "Release",
     "Run",
     "check_relations",
+    "of_part",
     "total_rdp",
 ]
 
@@ -427,7 +428,7 @@ class Run(Accounted, Release):
         if not self.has_moment_function:
             return {}
         return {
-            direction: Composition(tuple((part.law(_of(part, direction)), rounds) for part, rounds in self.parts))
+            direction: Composition(tuple((part.law(of_part(part, direction)), rounds) for part, rounds in self.parts))
             for direction in self.directions
         }
 
@@ -465,7 +466,7 @@ class Run(Accounted, Release):
     def _max_loss(self, direction: str) -> float:
         if self.laws:
             return self.laws[direction].max_loss
-        return sum_of_losses((part._max_loss(_of(part, direction)), rounds) for part, rounds in self.parts)
+        return sum_of_losses((part._max_loss(of_part(part, direction)), rounds) for part, rounds in self.parts)
 
 
 def total_rdp(rdps: Sequence[tuple[Array, int]], orders: Array) -> Array:
@@ -489,7 +490,7 @@ def check_relations(parts: Iterable[Mechanism]) -> None:
         )
 
 
-def _of(part: Mechanism, direction: str) -> str:
+def of_part(part: Mechanism, direction: str) -> str:
     """The direction of a part in a run that is composed in `direction`: a symmetric part has one for both."""
     return direction if direction in part.directions else REMOVE
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.numerics.mixture import log_mixture, mixture_share
+from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["gaussian_ceiling", "sampled_gaussian_ceiling"]
@@ -35,6 +35,11 @@ TRIED = np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.3])
 WIDEST_ANGLE = 2.5
 # A longer grid costs more than it saves, and no ceiling is given.
 MOST_NODES = 2**14
+# Where several components turn, the square of the modulus is one less a difference of sums of shares, each below two,
+# that rounds by 8 units and two for each component; it is at least cos(WIDEST_ANGLE / 2)^2 > 0.09, and the argument is
+# off by no more.
+MODULUS_ERROR = 64.0 * UNIT_ROUNDOFF
+LARGEST_FALL = 0.91
 # In units of rounding, a logarithm and an exponential below exp(-745) = 0, and sums of MOST_NODES terms.
 FIXED_ERROR = 1000.0
 
@@ -49,15 +54,13 @@ def gaussian_ceiling(noise_multiplier: float, t: float, s: Array) -> Array:
     return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier / noise_multiplier)  # a square may overflow
 
 
-def sampled_gaussian_ceiling(
-    noise_multiplier: float, sampling_rate: float, direction: str, t: float, s: Array
-) -> Array:
-    r"""Ceiling of one Poisson-sampled Gaussian round, at every s of a row.
+def sampled_gaussian_ceiling(noise_multiplier: float, mixture: Mixture, direction: str, t: float, s: Array) -> Array:
+    r"""Ceiling of one round of a normal law against a mixture of its shifts, at every s of a row.
 
     With the contour of the average moved up by :math:`\sigma^2\vartheta`, where :math:`w` has a positive argument,
 
     .. math:: |M(t+is')| \le e^{\sigma^2\vartheta^2/2}\,E\bigl[|w_\vartheta|^{p}\,e^{-s'\arg w_\vartheta}\bigr],
-              \qquad w_\vartheta = 1 - q + q\,e^{v + i\vartheta},
+              \qquad w_\vartheta = p_0 + \sum_i p_i\,e^{v_i + ir_i\vartheta},
 
     with :math:`p = t + 1` for ``"remove"`` and :math:`p = -t` for ``"add"``. The right side falls as :math:`s'` grows,
     so its value at s bounds all that follows; the least over several angles is taken.
@@ -68,8 +71,10 @@ def sampled_gaussian_ceiling(
 
     Parameters
     ----------
-    noise_multiplier, sampling_rate
-        As for the mechanism; the rate in (0, 1).
+    noise_multiplier
+        That of the largest shift, which is taken as one.
+    mixture
+        At a rate in (0, 1), for a Poisson-sampled Gaussian.
     direction
         ``"remove"`` or ``"add"``.
     t, s
@@ -79,25 +84,24 @@ def sampled_gaussian_ceiling(
     -------
     docs/theory/accounting.md, "Decay"; the quadrature error by [TW14, Theorem 5.1].
     """
-    sigma, rate = noise_multiplier, sampling_rate
+    sigma = noise_multiplier
     power = t + 1.0 if direction == "remove" else -t
-    angles = _angles(sigma, rate, power, s)
+    angles = _angles(sigma, mixture, power, s)
     x = None if angles is None else _nodes(sigma, power, angles)
     if angles is None or x is None:
         return np.full_like(s, math.inf)
-    law = _tilted(sigma, rate, power, x)
-    share, weight = law.share, law.weight
+    law = _tilted(sigma, mixture, power, x)
+    shares, weight = law.shares, law.weight
     bound = np.full_like(s, math.inf)
     for angle in angles.T:
-        half = np.sin(0.5 * angle)[:, None]
-        # |w_θ|^2 / w^2 = 1 - 4 β (1 - β) sin^2(θ/2), with the share β of the second component
-        log_modulus = 0.5 * np.log1p(-4.0 * share * (1.0 - share) * (half * half))
-        argument = np.arctan2(share * np.sin(angle)[:, None], 1.0 - 2.0 * share * (half * half))
+        log_modulus, argument = _turned(mixture, shares, angle)
         exponents = power * log_modulus - s[:, None] * argument
         terms = np.exp(exponents)
         ratio = terms @ weight
         # A share is off by as many units as the logarithm that it was made of is large, and so is the exponent.
         rounding = 4.0 * UNIT_ROUNDOFF * ((terms * np.abs(exponents)) @ (weight * law.units))
+        if not mixture.is_single:
+            rounding += MODULUS_ERROR * (abs(power) + s) * len(mixture.slopes) * ratio
         moved = np.log(ratio + rounding + WINDOW_ERROR + QUADRATURE_ERROR)
         bound = np.minimum(bound, 0.5 * (sigma * angle) ** 2 + moved)
     units = FIXED_ERROR + law.largest_exponent + abs(law.log_total)
@@ -108,36 +112,50 @@ def sampled_gaussian_ceiling(
 class _Tilted(NamedTuple):
     """The law ``phi w^power`` on a grid: shares, weights that sum to one, log M(t), and what rounding depends on."""
 
-    share: Array
+    shares: Array
     weight: Array
     units: Array
     log_total: float
     largest_exponent: float
 
 
-def _tilted(sigma: float, rate: float, power: float, x: Array) -> _Tilted:
+def _tilted(sigma: float, mixture: Mixture, power: float, x: Array) -> _Tilted:
     v = (x - 0.5) / sigma / sigma
-    log_mix = log_mixture(rate, v)
+    log_mix = mixture.log(v)
     normal = -0.5 * (x / sigma) ** 2
     exponents = normal + power * log_mix
     peak = float(exponents.max())
     weight = np.exp(exponents - peak)
     total = float(weight.sum())
     log_total = peak + math.log(total * float(x[1] - x[0]) / (sigma * math.sqrt(2.0 * math.pi)))
-    units = 16.0 + np.abs(v) + np.abs(log_mix) - math.log(rate)
+    units = 16.0 + np.abs(v) + max(mixture.offsets) + np.abs(log_mix) - math.log(min(mixture.probabilities))
     largest_exponent = float(np.max(np.abs(power * log_mix) - normal))
-    return _Tilted(mixture_share(rate, v, log_mix), weight / total, units, log_total, largest_exponent)
+    return _Tilted(mixture.shares(v, log_mix), weight / total, units, log_total, largest_exponent)
 
 
-def _angles(sigma: float, rate: float, power: float, s: Array) -> Array | None:
+def _turned(mixture: Mixture, shares: Array, angle: Array) -> tuple[Array, Array]:
+    """The logarithm of the modulus, and the argument, of w_θ / w at every angle and node."""
+    if mixture.is_single:
+        share, half = shares[0], np.sin(0.5 * angle)[:, None]
+        # |w_θ|^2 / w^2 = 1 - 4 β (1 - β) sin^2(θ/2), with the share β of the second component
+        log_modulus = 0.5 * np.log1p(-4.0 * share * (1.0 - share) * (half * half))
+        return log_modulus, np.arctan2(share * np.sin(angle)[:, None], 1.0 - 2.0 * share * (half * half))
+    turns = np.multiply.outer(angle, mixture.slopes)
+    fall = (2.0 * np.sin(0.5 * turns) ** 2) @ shares  # by how much the real part of w_θ / w is below one
+    imaginary = np.sin(turns) @ shares
+    log_modulus = 0.5 * np.log1p(-np.clip(2.0 * fall - fall * fall - imaginary * imaginary, 0.0, LARGEST_FALL))
+    return log_modulus, np.arctan2(imaginary, 1.0 - fall)
+
+
+def _angles(sigma: float, mixture: Mixture, power: float, s: Array) -> Array | None:
     """Angles to try for every s, in rows."""
     x = _nodes(sigma, power, np.zeros(1))
     if x is None:
         return None
-    law = _tilted(sigma, rate, power, x)
+    law = _tilted(sigma, mixture, power, x)
     # With f the logarithm of the integrand, the shift s E[u'] / E[-f''] is best where the losses are nearly normal.
-    bend = 1.0 - power * float(law.weight @ (law.share * (1.0 - law.share))) / sigma**2
-    best = s * float(law.weight @ law.share) / (max(bend, 1e-3) * sigma**2)
+    bend = 1.0 - power * float(law.weight @ mixture.bend(law.shares)) / sigma**2
+    best = s * float(law.weight @ mixture.slope(law.shares)) / (max(bend, 1e-3) * sigma**2)
     widest = WIDEST_ANGLE
     if power < 0:  # |w_θ|^power is at most w^power cos(θ/2)^power
         widest = min(widest, 2.0 * math.acos(math.exp(NEGATIVE_POWER_ROOM / power)))
@@ -147,7 +165,8 @@ def _angles(sigma: float, rate: float, power: float, s: Array) -> Array | None:
 def _nodes(sigma: float, power: float, angles: Array) -> Array | None:
     """A grid that meets `DIGITS` at each of the angles, or None where it would be too long.
 
-    The peaks of ``phi w^power`` lie between 0 and the power (docs/theory/mechanisms.md).
+    The peaks of ``phi w^power`` lie between 0 and the power (docs/theory/mechanisms.md). The slopes of a mixture are at
+    most one, so that no component turns by more than the angle.
     """
     # Moved by a further angle b the integrand grows by no more than the normal density and, for a negative power, the
     # cosine below, as long as b + θ <= π/2, or b <= θ and b + θ < π. The tenth keeps off the zeros of w.

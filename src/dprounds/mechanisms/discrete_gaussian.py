@@ -19,6 +19,7 @@ from dprounds.mechanisms.base import Mechanism
 from dprounds.mechanisms.sampled_gaussian import sampled_normal_pair
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta
 
@@ -85,7 +86,7 @@ class DiscreteGaussian(Accounted, Mechanism):
 
     def sampled(self, rate: float, direction: str) -> SampledLaw:
         """The law of the loss at a rate in (0, 1), by the sum over the integers."""
-        return sampled_normal_pair(self.noise_multiplier, rate, direction, on_integers=True)
+        return sampled_normal_pair(self.noise_multiplier, Mixture.at_rate(rate), direction, on_integers=True)
 
     def _excess(self, level: float) -> Bracket:
         """The sum of P(k) (1 - exp(level - loss of k)) over the losses above the level: no term is negative."""

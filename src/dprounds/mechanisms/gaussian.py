@@ -6,20 +6,18 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
-from dprounds.mechanisms.decay import gaussian_ceiling, sampled_gaussian_ceiling
+from dprounds.mechanisms.decay import gaussian_ceiling
 from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -73,16 +71,11 @@ class Gaussian(Accounted, Mechanism):
 
     def sampled(self, rate: float, direction: str) -> SampledLaw:
         """The law of the loss at a rate in (0, 1), by a quadrature."""
-        law = sampled_normal_pair(self.noise_multiplier, rate, direction, on_integers=False)
+        law = sampled_normal_pair(self.noise_multiplier, Mixture.at_rate(rate), direction, on_integers=False)
+        turnable = TurnedNormal(self.noise_multiplier, rate, direction != ADD)
         if not law.most_nodes:
             return law
-
-        def ceiling(t: float, s: NDArray[np.float64]) -> NDArray[np.float64]:
-            return sampled_gaussian_ceiling(self.noise_multiplier, rate, direction, t, s)
-
-        turnable = TurnedNormal(self.noise_multiplier, rate, direction != ADD)
         return law._replace(
-            ceiling=ceiling,
             turnable=turnable if turnable.is_resolved else None,
             family=ManySampledGaussians(direction == ADD),
             member=(self.noise_multiplier, rate),

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,17 @@ from scipy.special import ndtr
 from dprounds.accounting.cells import Cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
+from dprounds.mechanisms.decay import sampled_gaussian_ceiling
 from dprounds.mechanisms.sampling import MOST_TERMS, LawsAt, SampledLaw, sampled_law
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.mixture import log_mixture, mixture_share
+from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.quadrature import grid_nodes, scale_above, scale_below, short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
 from dprounds.numerics.theta import theta
 
-__all__ = ["gaussian_cells", "gaussian_sampled_laws", "sampled_normal_pair"]
+__all__ = ["gaussian_cells", "gaussian_sampled_laws", "normal_cells", "sampled_normal_pair"]
 
 Array = NDArray[np.float64]
 
@@ -45,8 +45,15 @@ WIDEST = math.sqrt(2.0 * DIGITS)
 # Strips in units of sigma^2. The mixture has its zeros at pi. For the direction remove |w(x+ia)|^(t-1) is bounded by
 # its value on the line over cos(angle / 2), which must not vanish.
 WIDEST_REMOVE = 3.0
-# For the direction add |w(x+ia)| >= 1 - q + q cos(angle) e^v, which must not fall below 1 - q.
-ANGLES_ADD = np.linspace(0.1, 0.5 * math.pi, 12)
+# For the direction add no component may turn by a right angle. The least angle counts at the largest orders.
+ANGLES_ADD = np.geomspace(0.02, 1.5, 24)
+# What (w - 1)^2 may add to an integrand far from its peak has the logarithm 1 / sigma^2. Below a noise of 0.2 that is
+# not counted in full: w is then nearly a constant or an exponential, and the tests compare with many digits.
+MOST_ROOM = 25.0
+# For several components: exp(-41) = 1.6e-18, and a factor 1 / cos(1.5) = 14 beside those of `digits`.
+LEAST_DIGITS = 41.0
+# Intervals that are left when windows are sought; more are taken as they are.
+MOST_WINDOWS = 2**12
 # Grids within a factor of two of each other are shared, and all below this many nodes.
 SMALL_GRID = 256
 # Above this many nodes the far-apart peaks of one order get windows of their own.
@@ -76,142 +83,107 @@ MOST_NOISE_OF_SUMS = 8.0
 
 @dataclass(frozen=True)
 class _Pair:
-    """The normal pair at distance one, mixed at a rate in (0, 1)."""
+    """A normal law, and the mixture of its shifts by r_i in (0, 1]; one shift, by one, if it is sampled at a rate."""
 
     sigma: float
-    rate: float
+    mixture: Mixture
 
     def v(self, x: Array) -> Array:
-        """The log-ratio of the pair."""
+        """The log-ratio of the pair at distance one."""
         return (x - 0.5) / self.sigma / self.sigma
-
-    def u(self, x: Array) -> Array:
-        """The log-ratio of the mixture."""
-        return log_mixture(self.rate, self.v(x))
 
     @cached_property
     def middle(self) -> float:
-        """The x at which both components of the mixture weigh the same, where w bends."""
-        return 0.5 + self.sigma * self.sigma * (math.log1p(-self.rate) - math.log(self.rate))
+        """The x at which both components of a sampled pair weigh the same, where w bends."""
+        rate = self.mixture.probabilities[0]
+        return 0.5 + self.sigma * self.sigma * (math.log1p(-rate) - math.log(rate))
 
     def is_split(self, t: float) -> bool:
         """Whether w is a pure exponential at x >= 1 and a constant near 0, up to factors 1 + exp(-DIGITS) to the t."""
         bend = (DIGITS + math.log1p(t)) * self.sigma * self.sigma
+        if not self.mixture.is_single or bend > 1.0:
+            return False
         return REACH * self.sigma < self.middle - bend and self.middle + bend < 1.0 - REACH * self.sigma
+
+    def digits(self, t: float) -> float:
+        """The natural logarithm of the factors beside the exponentials of the error bound, over 4e-17."""
+        if self.mixture.is_single:
+            return DIGITS + math.log1p(0.1 * t)
+        apart = (min(self.sigma, WIDEST) ** 2 + 0.25 * (t + 3.0)) / self.mixture.slopes[0] ** 2
+        return LEAST_DIGITS + math.log(2.0 + 16.0 * (2.0 + apart))
 
 
 def remove_step(pair: _Pair, t: float, s: float) -> float:
     """The trapezoid step for powers z + 1 with real parts up to t + 1 and imaginary parts up to s."""
     # Strip and step in units of sigma, whose square may overflow.
     strip = WIDEST if pair.is_split(t) else min(WIDEST_REMOVE * pair.sigma, WIDEST)
-    # exp(-2 pi strip / h) exp(strip^2 / 2) exp(s strip / sigma) = exp(-DIGITS), solved for h
-    return pair.sigma * 2.0 * math.pi / (DIGITS / strip + 0.5 * strip + s / pair.sigma)
+    digits = DIGITS if pair.mixture.is_single else pair.digits(0.0)
+    # exp(-2 pi strip / h) exp(strip^2 / 2) exp(s strip / sigma) = exp(-digits), solved for h
+    return pair.sigma * 2.0 * math.pi / (digits / strip + 0.5 * strip + s / pair.sigma)
 
 
-class _AddShape(NamedTuple):
-    """Where the integrands of the direction add peak, and by how much they grow on lines beside the real one."""
+def add_step(pair: _Pair, t: float, s: float, leftmost: float) -> float:
+    """The trapezoid step for powers -z with real parts of z up to t, imaginary parts up to s, and this leftmost peak.
 
-    leftmost: float
-    rightmost: float
-    strips: Array  # in units of sigma
-    growth: Array  # the exponent, for each strip
-
-
-@lru_cache(maxsize=MOST_REMEMBERED)
-def _add_shape(pair: _Pair, low: float, high: float) -> _AddShape:
-    """The shape for powers -z with real parts of z between `low` and `high`."""
-    t = np.array([low, high])
-    peaks = add_peaks(pair, t)
-    # On the shifted line w is at least 1 - q + q cos(angle) e^v, whose powers integrate to more than those of w by
-    # exp(growth). Both integrands are log-concave and no wider than the normal density: twice a standard deviation
-    # samples them well enough for an exponent.
-    x = np.arange(min(0.0, float(peaks.min())) - 4.0 * pair.sigma, 4.0 * pair.sigma, 0.5 * pair.sigma)
-    angles = np.minimum(ANGLES_ADD, WIDEST / pair.sigma)
-    with np.errstate(divide="ignore"):  # log(cos(pi/2)) is -inf up to rounding, and exp of it is 0
-        shifts = np.concatenate([[0.0], np.log(np.maximum(np.cos(angles), 0.0))])
-        log_mix = log_mixture(pair.rate, np.add.outer(shifts, pair.v(x)))
-    exponents = (-0.5 * (x / pair.sigma) ** 2 - t[:, None, None] * log_mix).max(axis=2)
-    growth = np.max(exponents[:, 1:] - exponents[:, :1], axis=0)
-    return _AddShape(float(peaks.min()), float(peaks.max()), angles * pair.sigma, growth)
-
-
-def add_step(pair: _Pair, t: float, s: float, shape: _AddShape) -> float:
-    """The trapezoid step for powers -z with real parts of z up to t, imaginary parts up to s, and this shape."""
+    On the line moved by an angle, w is at least what it is further left by sigma^2 times the logarithm of one over the
+    cosine, and the powers of that integrate to more by no more than the `growth`; docs/theory/mechanisms.md.
+    """
     if pair.is_split(t):
         return remove_step(pair, t, s)
-    wanted = (DIGITS + shape.growth) / shape.strips + 0.5 * shape.strips + s / pair.sigma
+    angles = np.minimum(ANGLES_ADD, WIDEST / pair.sigma)
+    growth = (pair.sigma - leftmost + 2.0) * -np.log(np.cos(angles))
+    room = min(1.0 / pair.sigma / pair.sigma, MOST_ROOM)
+    strips = angles * pair.sigma
+    wanted = (pair.digits(t) + room + growth) / strips + 0.5 * strips + s / pair.sigma
     return pair.sigma * 2.0 * math.pi / float(wanted.min())
 
 
-def add_peaks(pair: _Pair, t: Array) -> Array:
-    """Where the integrand of the direction add peaks: the x <= 0 with ``x = -t share(x)``."""
+@lru_cache(maxsize=MOST_REMEMBERED)
+def add_peaks(pair: _Pair, low: float, high: float) -> tuple[float, float]:
+    """Where the integrands of the direction add peak: the x <= 0 with ``x = -t slope(x)``, for two t."""
+    t = np.array([high, low])
 
     def residual(y: Array, t: Array) -> tuple[Array, Array]:
-        share = mixture_share(pair.rate, pair.v(-y))
-        return y - t * share, 1.0 + t * share * (1.0 - share) / pair.sigma / pair.sigma
+        shares = pair.mixture.shares(pair.v(-y))
+        return y - t * pair.mixture.slope(shares), 1.0 + t * pair.mixture.bend(shares) / pair.sigma / pair.sigma
 
     smallest = np.full_like(t, np.finfo(float).tiny)
-    guess = t * mixture_share(pair.rate, pair.v(np.zeros_like(t)))
+    guess = t * pair.mixture.slope(pair.mixture.shares(pair.v(np.zeros_like(t))))
     # A window of ten standard deviations is placed there, so three digits are plenty.
-    return -increasing_root(residual, smallest, np.maximum(t, smallest), guess, t, rtol=1e-3)
-
-
-def upper_peak(pair: _Pair, t: float) -> float | None:
-    """The largest x above the bend with ``x = (t + 1) share(x)``, if there is one: the upper peak of `remove`.
-
-    Above the bend the share is concave, so Newton's method from the right of all roots falls monotonically onto it.
-    """
-    x = t + 1.0
-    for _ in range(200):
-        if x <= pair.middle:
-            return None
-        share = float(mixture_share(pair.rate, pair.v(np.array(x))))
-        slope = 1.0 - (t + 1.0) * share * (1.0 - share) / pair.sigma / pair.sigma
-        fall = x - (t + 1.0) * share
-        if slope <= 0 or fall <= 1e-3 * pair.sigma:
-            return x
-        x -= fall / slope
-    return x
+    found = -increasing_root(residual, smallest, np.maximum(t, smallest), guess, t, rtol=1e-3)
+    return float(found[0]), float(found[1])
 
 
 def split_windows(pair: _Pair, t: float) -> list[tuple[float, float]]:
     """Windows that hold all of the integrand of `remove` at one order, when its peaks may be far apart.
 
-    The exponent ``-x^2 / 2 sigma^2 + (t+1) u(x)`` has at most two peaks, since its slope is a line plus a logistic
-    curve. It is taken relative to its value at ``x = t + 1`` for ``w = rate e^v``, lest huge terms cancel. A window is
-    opened, doubling, until the exponent at its end is negligible against the higher peak, or against
-    ``M - 1 >= t KL >= 2 t TV^2`` (Pinsker), where that is larger.
+    The exponent ``-x^2 / 2 sigma^2 + (t+1) u(x)`` is taken relative to its value at ``x = t + 1`` for the last
+    component alone, so that no huge terms cancel. Between a and b it is at most what the normal density has at b and
+    the others add to the last component at a. Intervals of which that is negligible against the largest exponent that
+    was seen, or against ``M - 1 >= t KL >= 2 t TV^2`` (Pinsker), are left out, and others are halved.
     """
-    sigma, reach = pair.sigma, REACH * pair.sigma
-    log_odds = math.log1p(-pair.rate) - math.log(pair.rate)
-    origin = 0.5 * (t / sigma) * ((t + 1.0) / sigma) + (t + 1.0) * math.log(pair.rate)
+    sigma, reach, last = pair.sigma, REACH * pair.sigma, pair.mixture.probabilities[-1]
+    origin = 0.5 * (t / sigma) * ((t + 1.0) / sigma) + (t + 1.0) * math.log(last)
 
-    def exponent(x: float) -> float:
-        v = (x - 0.5) / sigma / sigma
-        return -0.5 * ((x - t - 1.0) / sigma) ** 2 + (t + 1.0) * float(np.logaddexp(0.0, log_odds - v))
+    def normal(x: Array) -> Array:
+        return -0.5 * ((x - t - 1.0) / sigma) ** 2
 
-    top = t + 1.0 + reach  # beyond t + 1 the exponent falls as fast as that of the normal density
-    peak = upper_peak(pair, t)
-    # total variation between the components is at least 0.38 min(1, 1/sigma), and rate times that for the mixture
-    spent = min(0.0, math.log(t) + 2.0 * math.log(pair.rate) + math.log(0.28 * min(1.0, sigma**-2)))
-    threshold = max(spent - origin, -math.inf if peak is None else exponent(peak)) - 0.5 * REACH * REACH
-    bottom = top
-    if peak is not None:
-        width = reach
-        while exponent(peak - width) > threshold and peak - width > 0:
-            width *= 2.0
-        bottom = peak - width
-    # (w - 1)^2 peaks at 2 where it is a power of e^v, and before that at the bend
-    base = min(max(pair.middle, 0.0), 2.0)
-    width = reach
+    def others(x: Array) -> Array:
+        return (t + 1.0) * pair.mixture.over_last(pair.v(x))
 
-    def goes_on(x: float) -> bool:
-        # Below the bend a rising exponent still has its lower peak ahead; above it, only the upper one.
-        return exponent(x) > threshold or (x < pair.middle and exponent(x + 0.1 * sigma) > exponent(x))
-
-    while base + width < bottom and goes_on(base + width):
-        width *= 2.0
-    return [(-reach, min(base + width, top)), (bottom, top)]
+    # total variation between the components is at least 0.38 min(1, 1/sigma), and its part of that for the mixture
+    spent = min(0.0, math.log(t) + 2.0 * math.log(last) + math.log(0.28 * min(1.0, sigma**-2)))
+    largest, negligible = spent - origin, 0.5 * REACH * REACH + math.log1p((t + 1.0) / sigma)
+    edges = np.array([0.0, t + 1.0])
+    low, high = edges[:-1], edges[1:]
+    while low.size and float(high[0] - low[0]) > sigma and low.size < MOST_WINDOWS:
+        middle = 0.5 * (low + high)
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+        largest = max(largest, float((normal(high) + others(high)).max()))
+        held = normal(high) + others(low) > largest - negligible
+        low, high = low[held], high[held]
+    # (w - 1)^2, of which M - 1 is made, peaks between 0 and 2
+    return [(-reach, 2.0 + reach), *zip(low.tolist(), high.tolist(), strict=True), (t + 1.0 - reach, t + 1.0 + reach)]
 
 
 def _groups(pair: _Pair, z: Numbers, step: float) -> list[tuple[NDArray[np.intp], bool]]:
@@ -240,16 +212,20 @@ def _affordable_nodes(sigma: float, on_integers: bool) -> int:
     return MOST_NODES_OF_SUMS if on_integers and sigma <= MOST_NOISE_OF_SUMS else MOST_NODES_OF_LINES
 
 
-def sampled_normal_pair(sigma: float, rate: float, direction: str, *, on_integers: bool) -> SampledLaw:
-    """The law of the sampled privacy loss of a normal pair, with what its quadrature can do."""
+def sampled_normal_pair(sigma: float, mixture: Mixture, direction: str, *, on_integers: bool) -> SampledLaw:
+    """The law of the privacy loss of a normal law against a mixture of its shifts, with what its quadrature can do."""
+    most_nodes = _affordable_nodes(sigma, on_integers) if LEAST_NOISE_OF_LINES <= sigma <= MOST_NOISE else 0
     return SampledLaw(
-        laws_at=lambda z: gaussian_sampled_laws(sigma, z, rate, direction, on_integers=on_integers),
+        laws_at=lambda z: gaussian_sampled_laws(sigma, z, mixture, direction, on_integers=on_integers),
         largest_order=LARGEST_ORDER * sigma if LEAST_NOISE_OF_ORDERS <= sigma <= MOST_NOISE else 0.0,
-        most_nodes=_affordable_nodes(sigma, on_integers) if LEAST_NOISE_OF_LINES <= sigma <= MOST_NOISE else 0,
+        most_nodes=most_nodes,
+        ceiling=partial(sampled_gaussian_ceiling, sigma, mixture, direction)
+        if most_nodes and not on_integers
+        else None,
     )
 
 
-def gaussian_sampled_laws(sigma: float, z: Numbers, rate: float, direction: str, *, on_integers: bool) -> LawsAt:
+def gaussian_sampled_laws(sigma: float, z: Numbers, mixture: Mixture, direction: str, *, on_integers: bool) -> LawsAt:
     """The law of the sampled privacy loss of a normal pair, as `Sampleable` asks for it."""
     if sigma < LEAST_NOISE:
         raise NumericalError(
@@ -259,7 +235,7 @@ def gaussian_sampled_laws(sigma: float, z: Numbers, rate: float, direction: str,
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {sigma:g}, above {MOST_NOISE:g}, is not resolved."
         )
-    pair = _Pair(sigma, rate)
+    pair = _Pair(sigma, mixture)
     largest_s = float(np.abs(z.imag).max())
     overall = remove_step(pair, float(z.real.max()), largest_s)
     laws = []
@@ -271,12 +247,10 @@ def gaussian_sampled_laws(sigma: float, z: Numbers, rate: float, direction: str,
         reach = REACH * sigma
         windows: tuple[tuple[float, float], ...]
         if direction == ADD:
-            shape = _add_shape(pair, low, high)
-            step = add_step(pair, high, s, shape)
+            leftmost, rightmost = add_peaks(pair, low, high)
+            step = add_step(pair, high, s, leftmost)
             # Where the peak lies 2 REACH deviations below zero, M exceeds exp(2 REACH^2): nothing near zero counts.
-            far = shape.rightmost < -2.0 * reach
-            right = shape.rightmost + reach if far else min(max(pair.middle, 1.0), 2.0) + reach
-            windows = ((shape.leftmost - reach, right),)
+            windows = ((leftmost - reach, rightmost + reach if rightmost < -2.0 * reach else 2.0 + reach),)
         else:
             step = remove_step(pair, high, s)
             windows = ((-reach, max(2.0, high + 1.0) + reach),) if small else tuple(split_windows(pair, high))
@@ -301,7 +275,7 @@ def _law(
         )
     x = grid_nodes(step, windows)
     total = theta(pair.sigma) if on_integers else pair.sigma * math.sqrt(2.0 * math.pi)
-    return sampled_law(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x), pair.rate, direction)
+    return sampled_law(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x), pair.mixture, direction)
 
 
 _remembered_law = lru_cache(maxsize=MOST_REMEMBERED)(_law)
@@ -314,12 +288,12 @@ def gaussian_cells(sigma: float, edges: Array) -> Cells:
         under_q = sigma * edges + 0.5 / sigma
         under_p = sigma * edges - 0.5 / sigma
     largest = np.maximum(np.abs(sigma * edges), 0.5 / sigma)  # what either was rounded at
-    p, p_error = _normal_cells(under_p, largest)
-    q, q_error = _normal_cells(under_q, largest)
+    p, p_error = normal_cells(under_p, largest)
+    q, q_error = normal_cells(under_q, largest)
     return Cells(p, q, p_error, q_error, 0.0)
 
 
-def _normal_cells(z: Array, rounded_at: Array) -> tuple[Array, Array]:
+def normal_cells(z: Array, rounded_at: Array) -> tuple[Array, Array]:
     """Standard normal masses between increasing z, each known to three units of `rounded_at`, and their errors."""
     z = np.concatenate([[-np.inf], z, [np.inf]])
     rounded_at = np.concatenate([[0.0], np.where(np.isfinite(rounded_at), rounded_at, 0.0), [0.0]])

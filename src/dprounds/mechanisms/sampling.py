@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.cells import Cells, CellsOf
-from dprounds.accounting.law import Family, Lattice
+from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
+from dprounds.accounting.law import Family, Lattice, LossLaw
 from dprounds.accounting.steps import Turnable
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
+from dprounds.numerics.mixture import Mixture, log_mixture, log_mixture_inverse, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Sampleable", "SampledLaw", "sampled_atoms", "sampled_cells", "sampled_excess", "sampled_law"]
+__all__ = ["Sampleable", "SampledLaw", "nothing_law", "sampled_atoms", "sampled_cells", "sampled_excess", "sampled_law"]
 
 Array = NDArray[np.float64]
 # Terms of one line: two seconds.
@@ -84,20 +85,32 @@ class Sampleable(Protocol):
         ...
 
 
-def sampled_law(log_weights: Array, log_ratios: Array, rate: float, direction: str) -> TiltableLaw:
-    r"""The privacy loss under its first law, where :math:`w = 1 - q + q e^v` at rate q.
+def nothing_law(of: object) -> LossLaw:
+    """That of a round which releases nothing."""
+    return LossLaw(
+        of=of,
+        log_moment=np.zeros_like,
+        cells=partial(atoms_in_cells, losses=np.zeros(1), p=np.ones(1), q=np.ones(1), error=0.0, blur=0.0),
+        max_loss=0.0,
+        max_loss_is_least=True,
+    )
+
+
+def sampled_law(log_weights: Array, log_ratios: Array, rate: float | Mixture, direction: str) -> TiltableLaw:
+    r"""The privacy loss under its first law, where :math:`w = 1 - q + q e^v` at rate q, or another mixture of v.
 
     Parameters
     ----------
     log_weights, log_ratios
         Points and weights that stand for the law of :math:`v = \log dP/dQ` under :math:`Q`.
     rate
-        q, in (0, 1).
+        q, in (0, 1), or the mixture.
     direction
         The loss is log w under the mixture in the direction remove, and -log w under Q in the direction add.
     """
-    log_mix = log_mixture(rate, log_ratios)
-    ulps = log_mixture_ulps(rate, log_ratios, log_mix)
+    mixture = rate if isinstance(rate, Mixture) else Mixture.at_rate(rate)
+    log_mix = mixture.log(log_ratios)
+    ulps = mixture.ulps(log_ratios, log_mix)
     if direction == ADD:
         return TiltableLaw(log_weights, -log_mix, ulps)
     return TiltableLaw(log_weights + log_mix, log_mix, ulps)
