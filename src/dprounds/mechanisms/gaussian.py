@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -80,3 +81,9 @@ class Gaussian(Accounted, Mechanism):
             family=ManySampledGaussians(direction == ADD),
             member=(self.noise_multiplier, rate),
         )
+
+    def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
+        """The same noise on a sum that moves by one of these distances."""
+        from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians  # noqa: PLC0415  (it is made of Gaussians)
+
+        return MixtureOfGaussians(self.noise_multiplier, shifts, probabilities)

@@ -25,9 +25,8 @@ from dprounds.mechanisms.base import (
     Mechanism,
     of_part,
 )
-from dprounds.mechanisms.gaussian import Gaussian
-from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.sampling import (
+    Groupable,
     Sampleable,
     SampledLaw,
     nothing_law,
@@ -115,7 +114,7 @@ class PoissonSampled(Accounted, Mechanism):
             relation=choice("relation", self.relation, POISSON_RELATIONS),
             group_size=count("group_size", self.group_size, least=1),
         )
-        if self.group_size > 1 and not isinstance(self.mechanism, Gaussian):
+        if self.group_size > 1 and not isinstance(self.mechanism, Groupable):
             raise UnsupportedError(
                 f"What a Poisson-sampled {type(self.mechanism).__name__} costs a group of {self.group_size} records is "
                 "not known here: sample a Gaussian, or set group_size to 1."
@@ -124,7 +123,7 @@ class PoissonSampled(Accounted, Mechanism):
             raise ParameterError(f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}.")
 
     @cached_property
-    def _group(self) -> MixtureOfGaussians | None:
+    def _group(self) -> Mechanism | None:
         """All records of a group together, if there are several: a binomial number of them is in the batch."""
         if self.group_size == 1:
             return None
@@ -132,7 +131,7 @@ class PoissonSampled(Accounted, Mechanism):
         chances = [math.comb(k, i) * rate**i * (1 - rate) ** (k - i) for i in range(k + 1)]
         # a probability below the doubles is raised: a larger shift that is likelier costs more
         rounded = [max(float(chance), LEAST_CHANCE) if chance else 0.0 for chance in chances]
-        return MixtureOfGaussians(cast(Gaussian, self.mechanism).noise_multiplier, range(k + 1), rounded)
+        return cast(Groupable, self.mechanism).moved_by(range(k + 1), rounded)
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ in the direction remove, and :math:`-\log w` under Q in the direction add.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -19,13 +19,22 @@ from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
 from dprounds.accounting.law import Family, Lattice, LossLaw
 from dprounds.accounting.steps import Turnable
 from dprounds.errors import NumericalError
-from dprounds.mechanisms.base import ADD
+from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import Mixture, log_mixture, log_mixture_inverse, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Sampleable", "SampledLaw", "nothing_law", "sampled_atoms", "sampled_cells", "sampled_excess", "sampled_law"]
+__all__ = [
+    "Groupable",
+    "Sampleable",
+    "SampledLaw",
+    "nothing_law",
+    "sampled_atoms",
+    "sampled_cells",
+    "sampled_excess",
+    "sampled_law",
+]
 
 Array = NDArray[np.float64]
 # Terms of one line: two seconds.
@@ -82,6 +91,15 @@ class Sampleable(Protocol):
 
     def sampled(self, rate: float, direction: str) -> SampledLaw:
         """The law of the loss at a rate in (0, 1)."""
+        ...
+
+
+@runtime_checkable
+class Groupable(Protocol):
+    """A mechanism that adds noise to a sum, and knows what it costs if the sum moves by several records at once."""
+
+    def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
+        """The same noise on a sum that moves by one of these distances, each with its probability."""
         ...
 
 
