@@ -4,14 +4,24 @@ PrivacyError
 ├── ParameterError    an argument is outside its stated range (also a ValueError)
 ├── UnsupportedError  no theorem here covers the request
 ├── InfeasibleError   no parameter in the searched range meets the budget
-└── NumericalError    a computation lost the precision that its guarantee needs
+├── NumericalError    a computation lost the precision that its guarantee needs
+├── BudgetExceededError  a ledger's budget does not allow a job
+└── LedgerError       a ledger cannot be read or written, or what it holds does not fit together
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-__all__ = ["InfeasibleError", "NumericalError", "ParameterError", "PrivacyError", "UnsupportedError"]
+__all__ = [
+    "BudgetExceededError",
+    "InfeasibleError",
+    "LedgerError",
+    "NumericalError",
+    "ParameterError",
+    "PrivacyError",
+    "UnsupportedError",
+]
 
 
 class PrivacyError(Exception):
@@ -72,3 +82,11 @@ class InfeasibleError(PrivacyError):
 
 class NumericalError(PrivacyError):
     """A computation lost the precision that its guarantee needs, so there is no answer rather than a wrong one."""
+
+
+class BudgetExceededError(PrivacyError):
+    """A ledger's budget does not allow a job: nothing was charged."""
+
+
+class LedgerError(PrivacyError):
+    """A ledger cannot be read or written, or what it holds does not fit together."""

@@ -1,1 +1,14 @@
-"""The budget ledger: one budget, many jobs, nothing lost."""
+"""The budget ledger: one budget, many jobs, nothing lost. Needs SQLAlchemy, and psycopg for PostgreSQL."""
+
+from importlib.util import find_spec
+
+from dprounds.errors import BudgetExceededError, LedgerError, UnsupportedError
+
+if find_spec("sqlalchemy") is None:
+    raise UnsupportedError("The ledger needs SQLAlchemy. In a checkout of dprounds: pip install '.[ledger]'")
+
+from dprounds.ledger.book import Grant, Ledger
+from dprounds.ledger.budget import Budget, Status
+from dprounds.ledger.entries import Entry
+
+__all__ = ["Budget", "BudgetExceededError", "Entry", "Grant", "Ledger", "LedgerError", "Status"]

@@ -1,0 +1,492 @@
+"""The ledger: one durable account for each data set, that never lets the total pass its budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from dprounds._validate import Interval, choice, count, real, show
+from dprounds.errors import BudgetExceededError, LedgerError, ParameterError, PrivacyError, UnsupportedError
+from dprounds.ledger import rows, tables
+from dprounds.ledger.arguments import WHOLE, named_blocks, text, word
+from dprounds.ledger.budget import Budget, Status
+from dprounds.ledger.database import Database
+from dprounds.ledger.entries import COMMIT, OPEN, RESERVE, VOID, Entry, now, run_from_text, run_to_text
+from dprounds.ledger.filters import UNIT, new_filter
+from dprounds.ledger.verification import verified
+from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, Release, Run
+from dprounds.planning import checked_release
+
+__all__ = ["Grant", "Ledger"]
+
+RESERVED, COMMITTED, VOIDED = "reserved", "committed", "voided"
+TIMEOUT = Interval.parse("(0, inf)")
+# What people call the sums of each filter.
+SUMS_IN_WORDS = {
+    "mu_squared": "squared mu",
+    "delta": "revealed delta",
+    "rdp_remove": "the Rényi bound",
+    "rdp_add": "the Rényi bound",
+    "epsilon": "epsilon",
+}
+
+
+@dataclass(eq=False)
+class Grant:
+    """Leave to make a run: its cost is charged already.
+
+    `state` is ``"reserved"``, ``"committed"`` or ``"voided"``, as far as this process knows.
+    """
+
+    ledger: Ledger = field(repr=False)
+    budget: str
+    key: str
+    run: Run
+    state: str
+
+    def commit(self, *, by: str = "") -> None:
+        """Say that the work was done. The cost was charged before; this only records it."""
+        self.ledger.commit(self.budget, self.key, by=by)
+        self.state = COMMITTED
+
+    def covers(self, run: Release) -> bool:
+        """Whether a run makes no release that was not granted, nor one more often than that."""
+        granted = dict(self.run.parts)
+        return all(granted.get(part, 0) >= rounds for part, rounds in checked_release("run", run).as_run().parts)
+
+
+class Ledger:
+    """Budgets in a database, each an account of one data set.
+
+    No sequence of calls, processes, crashes and retries makes what is reserved and committed exceed a budget. `reserve`
+    charges before the work begins, so that a crash leaves the job charged.
+
+    Parameters
+    ----------
+    url
+        ``sqlite:///FILE``, or ``postgresql+psycopg://USER@HOST/NAME``. Tables are made, or brought to the present
+        version, where they are not.
+    timeout
+        Seconds to wait for other writers, in (0, inf).
+
+    Examples
+    --------
+    >>> import tempfile, os
+    >>> from dprounds import Gaussian
+    >>> from dprounds.ledger import Ledger
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger(f"sqlite:///{folder.name}/budget.db")
+    >>> ledger.open("patients", epsilon=3.0, delta=1e-6)
+    >>> with ledger.spend("patients", Gaussian(20.0) * 100, key="means", by="research") as grant:
+    ...     pass  # the work
+    >>> ledger.status("patients").committed, ledger.remaining_rounds("patients", Gaussian(20.0))
+    (1, 67)
+    >>> ledger.verify()
+    >>> ledger.close(); folder.cleanup()
+    """
+
+    def __init__(self, url: str, *, timeout: float = 30.0) -> None:
+        self._database = Database(url, timeout=real("timeout", timeout, TIMEOUT))
+        self._budgets: dict[str, Budget] = {}
+
+    def __repr__(self) -> str:
+        return f"<Ledger in {self._database.name}>"
+
+    def close(self) -> None:
+        """Close the connections to the database; the ledger opens new ones if it is used again."""
+        self._database.close()
+
+    def open(
+        self,
+        name: str,
+        *,
+        epsilon: float,
+        delta: float | None = None,
+        filter: str = "gaussian",
+        relation: str = ADD_REMOVE,
+        note: str = "",
+        blocks: bool = False,
+        order: float | None = None,
+        revealed: float | None = None,
+        by: str = "",
+    ) -> None:
+        """Open the budget of a data set. Everything that follows from it is fixed here, and never changes.
+
+        Parameters
+        ----------
+        name
+            The data set.
+        epsilon, delta
+            The budget: what may be published when all of it is spent. A pure one has no delta.
+        filter
+            What is added up. ``"gaussian"`` for DP-SGD and Gaussian queries; ``"renyi"`` for many runs with little
+            noise, and for rounds to be given back; ``"pure"`` for delta 0.
+        relation
+            Which data sets are neighbours; jobs of another relation are refused.
+        blocks
+            Whether records belong to blocks, each of which has the whole budget; for add-remove only.
+        order
+            Of ``renyi``, in (1, inf); by default the one that admits the most Gaussian releases.
+        revealed
+            Of ``gaussian``: the part of delta that jobs may reveal, a hundredth of it by default.
+        """
+        name, by = word("name", name), text("by", by)
+        relation = choice("relation", relation, RELATIONS)
+        if type(blocks) is not bool:
+            raise ParameterError("{argument} must be True or False.", argument="blocks")
+        if blocks and relation != ADD_REMOVE:
+            raise UnsupportedError(
+                "Blocks are for relation='add-remove': a record that is replaced may move from one block to another, "
+                "and then two of them count."
+            )
+        fixed = new_filter(filter, epsilon=epsilon, delta=delta, order=order, revealed=revealed)
+        budget = Budget(name=name, filter=fixed, relation=relation, has_blocks=blocks, note=text("note", note))
+
+        def change(connection: Connection) -> None:
+            if connection.execute(select(tables.budgets.c.name).where(tables.budgets.c.name == name)).first():
+                raise ParameterError(
+                    "{argument} must be new: there is a budget named {given} already, and it never changes.",
+                    argument="name",
+                    given=show(name),
+                    advice="Open one of another name.",
+                )
+            entry = Entry(
+                budget=name, number=1, kind=OPEN, by=by, at=now(), detail=budget.opening, version=rows.library_version()
+            ).sealed()
+            head = {"number": 1, "head": entry.hash, "at": entry.at, "reserved": 0, "committed": 0, "voided": 0}
+            connection.execute(insert(tables.budgets).values(name=name, opening=budget.opening, **head))
+            connection.execute(insert(tables.entries).values(**entry.row))
+            if not blocks:
+                connection.execute(insert(tables.blocks).values(budget=name, block="", first_sum="0", second_sum="0"))
+
+        self._database.write(change)
+
+    def reserve(
+        self,
+        name: str,
+        run: Release,
+        *,
+        key: str,
+        by: str = "",
+        blocks: Sequence[str] | None = None,
+        delta: float | None = None,
+    ) -> Grant:
+        """Charge a job before it begins.
+
+        Guarantee
+        ---------
+        Raises `BudgetExceededError`, and charges nothing, where any block that is named has too little left; or returns
+        a grant, charged to all of them, that is on disk.
+
+        Parameters
+        ----------
+        name
+            The data set.
+        run
+            All that the job releases: rounds, rates and noise are fixed now, and only queries may adapt.
+        key
+            The job. The same key with the same run and blocks returns the same grant, so that a retry charges nothing.
+        by
+            Who asks.
+        blocks
+            Those that the job reads, where the budget has blocks; named by a public rule.
+        delta
+            Of a ``gaussian`` budget: what the job may reveal; by default a tenth of what is left of that.
+        """
+        key, by = word("key", key), text("by", by)
+        job = checked_release("run", run).as_run()
+        budget = self.budget(name)
+        named = named_blocks(budget, blocks)
+        if job.relation not in (None, budget.relation):
+            raise UnsupportedError(
+                f"The budget of {show(name)} counts data sets as neighbours by {budget.relation}, and this job by "
+                f"{job.relation}.",
+                advice="Open a budget of that relation, or describe the job by this one.",
+            )
+        description = run_to_text(job)
+
+        def seen(connection: Connection) -> tuple[Row[Any] | None, dict[str, tuple[int, ...]]]:
+            return rows.granted(connection, name, key), rows.spent_by_block(connection, budget, named)
+
+        found, spent = self._database.read(seen)
+        if found is not None:
+            return self._same_grant(found, budget, key, description, named)
+        # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
+        cost = budget.filter.cost(job, left=_least_left(budget, spent, named), delta=delta)
+
+        def change(connection: Connection) -> Grant | tuple[int, ...]:
+            head = rows.locked(connection, name)
+            granted = rows.granted(connection, name, key)
+            if granted is not None:
+                return self._same_grant(granted, budget, key, description, named)
+            spent = rows.spent_by_block(connection, budget, named)
+            least = _least_left(budget, spent, named)
+            if not budget.filter.fits(cost, least):
+                return least
+            rows.charge(connection, budget, named, spent, cost)
+            entry = rows.append(
+                connection,
+                head,
+                Entry(
+                    budget=name,
+                    number=head.number + 1,
+                    kind=RESERVE,
+                    key=key,
+                    by=by,
+                    description=description,
+                    cost=cost,
+                    blocks=named if budget.has_blocks else (),
+                ),
+                reserved=head.reserved + 1,
+            )
+            grant = {"budget": name, "key": key, "state": RESERVED, "number": entry.number}
+            connection.execute(insert(tables.grants), grant)
+            return Grant(self, name, key, job, RESERVED)
+
+        granted = self._database.write(change)
+        if isinstance(granted, Grant):
+            return granted
+        raise _exceeded(budget, job, cost, granted)
+
+    @contextmanager
+    def spend(
+        self,
+        name: str,
+        run: Release,
+        *,
+        key: str,
+        by: str = "",
+        blocks: Sequence[str] | None = None,
+        delta: float | None = None,
+    ) -> Iterator[Grant]:
+        """A grant to work under: committed when the work ends, and left charged where it raises."""
+        grant = self.reserve(name, run, key=key, by=by, blocks=blocks, delta=delta)
+        if grant.state != RESERVED:
+            raise ParameterError(
+                "{argument} must be that of a job that is still to be done: {given} is {state} already.",
+                argument="key",
+                given=show(key),
+                state=grant.state,
+                advice="Use another key for another job.",
+            )
+        yield grant
+        grant.commit(by=by)
+
+    def commit(self, name: str, key: str, *, by: str = "") -> None:
+        """Record that a reserved job was done; again, if that was recorded already."""
+        self._settle(name, key, COMMIT, by, "")
+
+    def void(self, name: str, key: str, *, reason: str, by: str = "") -> None:
+        """Give a reservation back, on the caller's word that the job never looked at the data.
+
+        The reason is recorded, and the reservation stays in the history. A job that read anything at all, released or
+        not, must be committed instead.
+        """
+        self._settle(name, key, VOID, by, word("reason", reason, longest=2000))
+
+    def grant(self, name: str, key: str) -> Grant:
+        """The grant of a job that was reserved before, to go on with after a crash."""
+        budget, key = self.budget(name), word("key", key)
+        found = self._database.read(lambda connection: rows.granted(connection, name, key))
+        if found is None:
+            raise _no_job(budget.name, key)
+        return Grant(self, name, key, run_from_text(found.run), found.state)
+
+    def status(self, name: str, *, block: str | None = None) -> Status:
+        """What is left of a budget, and which of its numbers may be published; of one block if it is named."""
+        budget = self.budget(name)
+        if block is not None:
+            named_blocks(budget, [block])
+
+        def ask(connection: Connection) -> tuple[Row[Any], list[Row[Any]], str]:
+            head = connection.execute(select(tables.budgets).where(tables.budgets.c.name == name)).one()
+            wanted = select(tables.blocks).where(tables.blocks.c.budget == name)
+            if block is not None:
+                wanted = wanted.where(tables.blocks.c.block == block)
+            blocks = list(connection.execute(wanted))
+            first = select(tables.entries.c.at).where(tables.entries.c.budget == name, tables.entries.c.number == 1)
+            return head, blocks, connection.execute(first).scalar_one()
+
+        head, found, opened_at = self._database.read(ask)
+        fixed = budget.filter
+        sums = [rows.sums_of(row, budget) for row in found] or [(0,) * len(fixed.sums)]
+        fullest = [max(amounts) for amounts in zip(*sums, strict=True)]
+        readings = [fixed.reading(one) for one in sums]
+        return Status(
+            name=name,
+            epsilon=fixed.epsilon,
+            delta=fixed.delta,
+            filter=fixed.kind,
+            relation=budget.relation,
+            note=budget.note,
+            order=getattr(fixed, "order", None),
+            has_blocks=budget.has_blocks,
+            blocks=len(found) if budget.has_blocks else 0,
+            epsilon_spent=min(fixed.epsilon_of(fullest), fixed.epsilon),
+            share_left=min(map(fixed.share_left, sums)),
+            reading=None if None in readings else max(one for one in readings if one is not None),
+            entries=head.number,
+            reserved=head.reserved,
+            committed=head.committed,
+            voided=head.voided,
+            opened_at=opened_at,
+            changed_at=head.at,
+            head=head.head,
+        )
+
+    def remaining_rounds(self, name: str, step: Release, *, blocks: Sequence[str] | None = None) -> int:
+        """The most rounds of `step` that one more job may have."""
+        budget, job = self.budget(name), checked_release("step", step).as_run()
+        named = named_blocks(budget, blocks)
+        spent = self._database.read(lambda connection: rows.spent_by_block(connection, budget, named))
+        return budget.filter.rounds_that_fit(job, _least_left(budget, spent, named))
+
+    def names(self) -> list[str]:
+        """The data sets, in the order of their names."""
+        return list(self._database.read(lambda one: one.execute(select(tables.budgets.c.name)).scalars().all()))
+
+    def history(self, name: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
+        """The entries of a data set after a number, oldest first; all by default."""
+        self.budget(name)
+        wanted = (
+            select(tables.entries)
+            .where(tables.entries.c.budget == name, tables.entries.c.number > count("after", after))
+            .order_by(tables.entries.c.number)
+        )
+        if limit is not None:
+            wanted = wanted.limit(count("limit", limit))
+        found = self._database.read(lambda connection: connection.execute(wanted).mappings().all())
+        return [rows.entry_of(row) for row in found]
+
+    def verify(self) -> None:
+        """Recompute the chain, every cost from its run, and every total of every data set.
+
+        Guarantee
+        ---------
+        Raises `LedgerError` that names the first entry that does not fit, or everything that the ledger holds follows
+        from its entries, and no budget was ever exceeded.
+        """
+        if not self._database.is_whole():
+            raise LedgerError(f"{self._database.name} is damaged: restore it from a backup, and verify again.")
+        self._database.read(verified)
+
+    def budget(self, name: str) -> Budget:
+        """What was fixed when a data set was opened."""
+        name = word("name", name)
+        known = self._budgets.get(name)
+        if known is not None:
+            return known
+        wanted = select(tables.budgets.c.opening).where(tables.budgets.c.name == name)
+        opening = self._database.read(lambda connection: connection.execute(wanted).scalar())
+        if opening is None:
+            raise ParameterError(
+                "{argument} must be that of an open budget: there is none named {given} in {ledger}.",
+                argument="name",
+                given=show(name),
+                ledger=self._database.name,
+                advice="Open it first, or check the ledger's URL.",
+            )
+        try:
+            budget = Budget.from_opening(name, opening)
+        except (ValueError, TypeError, KeyError):
+            raise LedgerError(f"The opening of {show(name)} cannot be read: run `verify`.") from None
+        self._budgets[name] = budget
+        return budget
+
+    def _settle(self, name: str, key: str, kind: str, by: str, reason: str) -> None:
+        """Commit or void a reservation."""
+        key, by = word("key", key), text("by", by)
+        budget = self.budget(name)
+        state = COMMITTED if kind == COMMIT else VOIDED
+
+        def change(connection: Connection) -> None:
+            head = rows.locked(connection, name)
+            granted = rows.granted(connection, name, key)
+            if granted is None:
+                raise _no_job(name, key)
+            if granted.state == state:
+                return
+            if granted.state != RESERVED:
+                raise LedgerError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
+            reservation = rows.entry_of(granted._mapping)
+            counts = {"reserved": head.reserved - 1, state: getattr(head, state) + 1}
+            if kind == VOID:
+                named = reservation.blocks or WHOLE
+                spent = rows.spent_by_block(connection, budget, named)
+                rows.charge(connection, budget, named, spent, [-amount for amount in reservation.cost])
+            rows.append(
+                connection,
+                head,
+                Entry(budget=name, number=head.number + 1, kind=kind, key=key, by=by, detail=reason),
+                **counts,
+            )
+            mine = (tables.grants.c.budget == name) & (tables.grants.c.key == key)
+            connection.execute(update(tables.grants).where(mine).values(state=state))
+
+        self._database.write(change)
+
+    def _same_grant(self, found: Row[Any], budget: Budget, key: str, description: str, named: Sequence[str]) -> Grant:
+        """The grant that a key has already, if it was for the same job."""
+        blocks = tuple(json.loads(found.blocks)) or WHOLE
+        if found.run != description or blocks != tuple(named):
+            raise ParameterError(
+                "{argument} must be new: {given} is a job of {name} with another {what}.",
+                argument="key",
+                given=show(key),
+                name=show(budget.name),
+                what="run" if found.run != description else "list of blocks",
+                advice="Use another key for another job.",
+            )
+        return Grant(self, budget.name, key, run_from_text(found.run), found.state)
+
+
+def _least_left(budget: Budget, spent: Mapping[str, Sequence[int]], named: Sequence[str]) -> tuple[int, ...]:
+    """What the fullest of some blocks has left, of each sum."""
+    nothing = (0,) * len(budget.filter.sums)
+    lefts = [budget.filter.left(spent.get(block, nothing)) for block in named]
+    return tuple(min(amounts) for amounts in zip(*lefts, strict=True))
+
+
+def _exceeded(budget: Budget, job: Run, cost: Sequence[int], left: Sequence[int]) -> BudgetExceededError:
+    """Why a job is refused: what it costs, what is left, and what would fit."""
+    fixed = budget.filter
+    over = next(i for i, (amount, most) in enumerate(zip(cost, left, strict=True)) if amount > most)
+    has = max(left[over], 0)
+    fit: int | None = None
+    if len(job.parts) == 1:
+        with suppress(PrivacyError):
+            fit = fixed.rounds_that_fit(job.mechanisms[0] * 1, left)
+    advice = "Not one of its rounds would fit."
+    if fit is None:
+        advice = ""
+    elif fit:
+        advice = f"{fit:,} of its {job.rounds:,} rounds would fit."
+    return BudgetExceededError(
+        "The budget of {name} (epsilon {epsilon:g}, delta {delta:g}) does not allow this job: it costs {cost:.6g} of "
+        "{what}, and {left:.6g} is left, {share:.2%} of the budget.",
+        advice=advice,
+        name=show(budget.name),
+        epsilon=fixed.epsilon,
+        delta=fixed.delta,
+        cost=float(cost[over] * UNIT),
+        what=SUMS_IN_WORDS[fixed.sums[over]],
+        left=float(has * UNIT),
+        share=float(Fraction(has, fixed.caps[over])) if fixed.caps[over] else 0.0,
+        rounds=fit,
+    )
+
+
+def _no_job(name: str, key: str) -> ParameterError:
+    return ParameterError(
+        "{argument} must be that of a job: {name} has none with key {given}.",
+        argument="key",
+        name=show(name),
+        given=show(key),
+        advice="Reserve it first.",
+    )

@@ -1,0 +1,121 @@
+"""The rows behind a ledger: what is read and written inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
+
+from dprounds._validate import show
+from dprounds.errors import LedgerError
+from dprounds.ledger import tables
+from dprounds.ledger.budget import Budget
+from dprounds.ledger.entries import Entry, now
+
+__all__ = ["append", "charge", "entry_of", "granted", "library_version", "locked", "spent_by_block", "sums_of"]
+
+# SQLite takes at most some thousands of values in one statement.
+BLOCKS_AT_ONCE = 500
+
+# Statements are made once: to make one takes longer than to execute it.
+LOCKED = select(tables.budgets).where(tables.budgets.c.name == bindparam("of")).with_for_update()
+GRANTED = (
+    select(tables.grants.c.state, tables.entries)
+    .join(
+        tables.entries,
+        (tables.entries.c.budget == tables.grants.c.budget) & (tables.entries.c.number == tables.grants.c.number),
+    )
+    .where(tables.grants.c.budget == bindparam("of"), tables.grants.c.key == bindparam("job"))
+)
+SPENT = select(tables.blocks).where(tables.blocks.c.budget == bindparam("of"))
+SPENT_BY_ONE = SPENT.where(tables.blocks.c.block == bindparam("named"))
+SPENT_BY_MANY = SPENT.where(tables.blocks.c.block.in_(bindparam("named", expanding=True)))
+CHARGE = (
+    update(tables.blocks)
+    .where(tables.blocks.c.budget == bindparam("of"), tables.blocks.c.block == bindparam("named"))
+    .values(first_sum=bindparam("first"), second_sum=bindparam("second"))
+)
+APPEND = insert(tables.entries)
+HEAD = (
+    update(tables.budgets)
+    .where(tables.budgets.c.name == bindparam("of"))
+    .values({name: bindparam(f"new_{name}") for name in ("number", "head", "at", "reserved", "committed", "voided")})
+)
+
+
+def locked(connection: Connection, name: str) -> Row[Any]:
+    """The row of a budget, locked until the transaction ends."""
+    return connection.execute(LOCKED, {"of": name}).one()
+
+
+def granted(connection: Connection, name: str, key: str) -> Row[Any] | None:
+    """The state of a job with the entry that reserved it."""
+    return connection.execute(GRANTED, {"of": name, "job": key}).first()
+
+
+def spent_by_block(connection: Connection, budget: Budget, named: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """What each block has spent that was ever charged."""
+    if len(named) == 1:
+        found = list(connection.execute(SPENT_BY_ONE, {"of": budget.name, "named": named[0]}))
+    else:
+        parts = [list(named[start : start + BLOCKS_AT_ONCE]) for start in range(0, len(named), BLOCKS_AT_ONCE)]
+        found = [row for part in parts for row in connection.execute(SPENT_BY_MANY, {"of": budget.name, "named": part})]
+    return {row.block: sums_of(row, budget) for row in found}
+
+
+def charge(
+    connection: Connection,
+    budget: Budget,
+    named: Sequence[str],
+    spent: Mapping[str, Sequence[int]],
+    cost: Sequence[int],
+) -> None:
+    """Add a cost to what each block has spent; a block comes into being when it is first charged."""
+    changed, new = [], []
+    for block in named:
+        before = spent.get(block, (0,) * len(cost))
+        first, second = (*(str(a + b) for a, b in zip(before, cost, strict=True)), "0")[:2]
+        if block in spent:
+            changed.append({"of": budget.name, "named": block, "first": first, "second": second})
+        else:
+            new.append({"budget": budget.name, "block": block, "first_sum": first, "second_sum": second})
+    if changed:
+        connection.execute(CHARGE, changed)
+    if new:
+        connection.execute(insert(tables.blocks), new)
+
+
+def append(connection: Connection, head: Row[Any], entry: Entry, **counts: int) -> Entry:
+    """The entry at the end of the chain, and the head that points to it."""
+    fixed = {"at": now(head.at), "version": library_version(), "previous": head.head}
+    sealed = Entry(**{**vars(entry), **fixed}).sealed()
+    connection.execute(APPEND, sealed.row)
+    known = {"reserved": head.reserved, "committed": head.committed, "voided": head.voided}
+    changed = {"number": sealed.number, "head": sealed.hash, "at": sealed.at, **known, **counts}
+    connection.execute(HEAD, {"of": entry.budget, **{f"new_{name}": value for name, value in changed.items()}})
+    return sealed
+
+
+def sums_of(row: Row[Any], budget: Budget) -> tuple[int, ...]:
+    """What one block has spent."""
+    return (int(row.first_sum), int(row.second_sum))[: len(budget.filter.sums)]
+
+
+def entry_of(row: Mapping[Any, Any]) -> Entry:
+    """The entry of a row."""
+    given = {str(name): value for name, value in row.items() if name != "state"}
+    try:
+        return Entry.from_row(given)
+    except (ValueError, TypeError, KeyError):
+        raise LedgerError(
+            f"Entry {row['number']} of {show(row['budget'])} cannot be read: run `verify`, or restore a backup."
+        ) from None
+
+
+@cache
+def library_version() -> str:
+    """The version that an entry is written by."""
+    return version("dprounds")

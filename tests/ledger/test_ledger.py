@@ -1,0 +1,310 @@
+"""The contract of a ledger, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dprounds import ApproximateDP, Gaussian, Laplace, ParameterError, PoissonSampled, PureDP, UnsupportedError
+from dprounds.ledger import BudgetExceededError, Ledger, LedgerError
+from dprounds.ledger.filters import UNIT
+from dprounds.mechanisms import Run
+
+STEP = Gaussian(20.0)
+
+
+def opened(ledger: Ledger, **given: Any) -> Ledger:
+    ledger.open("patients", **{"epsilon": 6.0, "delta": 1e-5, **given})
+    return ledger
+
+
+def kinds(ledger: Ledger, name: str = "patients") -> list[str]:
+    return [entry.kind for entry in ledger.history(name)]
+
+
+def test_as_many_gaussian_releases_fit_as_are_proven_to(ledger: Ledger) -> None:
+    opened(ledger)
+    ledger.reserve("patients", STEP * 683, key="many")
+    for key in ("last but one", "last"):
+        assert ledger.reserve("patients", STEP, key=key).state == "reserved"
+    assert ledger.remaining_rounds("patients", STEP) == 0
+    with pytest.raises(BudgetExceededError, match="Not one of its rounds would fit"):
+        ledger.reserve("patients", STEP, key="one too many")
+    assert ledger.status("patients").epsilon_spent <= 6.0
+    assert ledger.status("patients").share_left < 0.002
+    ledger.verify()
+
+
+def test_a_refusal_says_what_is_left_and_what_would_fit(ledger: Ledger) -> None:
+    opened(ledger, filter="renyi").reserve("patients", STEP * 600, key="first")
+    with pytest.raises(BudgetExceededError) as refused:
+        ledger.reserve("patients", STEP * 100, key="second")
+    assert refused.value.fields["rounds"] == 3
+    assert "'patients' (epsilon 6, delta 1e-05) does not allow this job" in str(refused.value)
+    assert str(refused.value).endswith("3 of its 100 rounds would fit.")
+    assert kinds(ledger) == ["open", "reserve"]
+    assert ledger.reserve("patients", STEP * 3, key="second").state == "reserved"
+
+
+def test_work_under_a_grant_is_charged_before_it_begins_and_committed_after(ledger: Ledger) -> None:
+    opened(ledger)
+    with ledger.spend("patients", STEP * 100, key="train", by="research") as grant:
+        assert ledger.status("patients").reserved == 1
+        assert grant.covers(STEP * 100)
+        assert not grant.covers(STEP * 101)
+        assert not grant.covers(Gaussian(19.0))
+    status = ledger.status("patients")
+    assert (status.reserved, status.committed, status.voided, status.entries) == (0, 1, 0, 3)
+    assert grant.state == "committed"
+    assert [entry.by for entry in ledger.history("patients")] == ["", "research", "research"]
+    with (
+        pytest.raises(ParameterError, match="'train' is committed already"),
+        ledger.spend("patients", STEP * 100, key="train"),
+    ):
+        raise AssertionError("the work must not be done twice")
+    ledger.verify()
+
+
+def test_work_that_fails_stays_charged(ledger: Ledger) -> None:
+    opened(ledger)
+    with pytest.raises(ZeroDivisionError), ledger.spend("patients", STEP * 100, key="train"):
+        raise ZeroDivisionError
+    assert kinds(ledger) == ["open", "reserve"]
+    assert ledger.remaining_rounds("patients", STEP) == 585
+    assert ledger.grant("patients", "train").run == STEP * 100
+    ledger.grant("patients", "train").commit()
+    assert ledger.status("patients").committed == 1
+
+
+def test_a_key_is_one_job(ledger: Ledger) -> None:
+    opened(ledger)
+    first = ledger.reserve("patients", STEP * 100, key="train")
+    again = ledger.reserve("patients", 100 * STEP, key="train")
+    assert (first.key, first.run, first.state) == (again.key, again.run, again.state)
+    first.commit()
+    first.commit()
+    assert ledger.reserve("patients", STEP * 100, key="train").state == "committed"
+    assert kinds(ledger) == ["open", "reserve", "commit"]
+    with pytest.raises(ParameterError, match="'train' is a job of 'patients' with another run"):
+        ledger.reserve("patients", STEP * 99, key="train")
+    ledger.open("others", epsilon=6.0, delta=1e-5)
+    assert ledger.reserve("others", STEP, key="train").state == "reserved"
+
+
+def test_what_never_began_is_given_back_and_stays_in_the_history(ledger: Ledger) -> None:
+    opened(ledger)
+    ledger.reserve("patients", STEP * 500, key="train")
+    ledger.void("patients", "train", reason="the machine never started", by="ops")
+    ledger.void("patients", "train", reason="the machine never started", by="ops")
+    assert kinds(ledger) == ["open", "reserve", "void"]
+    assert ledger.history("patients")[-1].detail == "the machine never started"
+    assert ledger.remaining_rounds("patients", STEP) == 685
+    with pytest.raises(LedgerError, match="'train' of 'patients' is voided: it cannot be committed"):
+        ledger.commit("patients", "train")
+    assert ledger.reserve("patients", STEP * 500, key="train").state == "voided"
+    ledger.reserve("patients", STEP, key="other").commit()
+    with pytest.raises(LedgerError, match="is committed: it cannot be voided"):
+        ledger.void("patients", "other", reason="regret")
+    ledger.verify()
+
+
+def test_a_budget_never_changes(ledger: Ledger) -> None:
+    opened(ledger)
+    with pytest.raises(ParameterError, match="there is a budget named 'patients' already"):
+        opened(ledger, epsilon=100.0)
+    assert ledger.status("patients").epsilon == 6.0
+    assert ledger.names() == ["patients"]
+
+
+def test_another_process_sees_the_same_ledger(ledger: Ledger, url: str) -> None:
+    opened(ledger, note="a study", by="officer").reserve("patients", STEP * 100, key="train")
+    other = Ledger(url)
+    assert other.status("patients") == ledger.status("patients")
+    assert other.history("patients") == ledger.history("patients")
+    assert other.status("patients").note == "a study"
+    other.close()
+
+
+def test_a_ledger_survives_a_fork(ledger: Ledger) -> None:
+    opened(ledger).reserve("patients", STEP, key="parent")
+    child = os.fork()
+    if not child:
+        try:
+            ledger.reserve("patients", STEP, key="child").commit()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    ledger.reserve("patients", STEP, key="parent again")
+    assert [entry.key for entry in ledger.history("patients")] == ["", "parent", "child", "child", "parent again"]
+    ledger.verify()
+
+
+def test_every_block_has_the_whole_budget_and_a_job_charges_all_or_none(ledger: Ledger) -> None:
+    opened(ledger, blocks=True)
+    ledger.reserve("patients", STEP * 600, key="a", blocks=["2026-01"])
+    ledger.reserve("patients", STEP * 600, key="b", blocks=["2026-02"])
+    with pytest.raises(BudgetExceededError, match="85 of its 100 rounds would fit"):
+        ledger.reserve("patients", STEP * 100, key="c", blocks=["2026-03", "2026-02"])
+    assert ledger.status("patients").blocks == 2
+    ledger.reserve("patients", STEP * 600, key="d", blocks=["2026-03"])
+    assert ledger.remaining_rounds("patients", STEP, blocks=["2026-04"]) == 685
+    assert ledger.remaining_rounds("patients", STEP, blocks=["2026-04", "2026-01"]) == 85
+    ledger.void("patients", "d", reason="never started")
+    assert ledger.status("patients", block="2026-03").share_left == 1.0
+    assert ledger.status("patients").share_left < 0.13
+    with pytest.raises(ParameterError, match="blocks must list those that the job reads"):
+        ledger.reserve("patients", STEP, key="e")
+    with pytest.raises(ParameterError, match="another list of blocks"):
+        ledger.reserve("patients", STEP * 600, key="a", blocks=["2026-02"])
+    ledger.verify()
+
+
+def test_a_thousand_blocks_in_one_job(ledger: Ledger) -> None:
+    opened(ledger, blocks=True)
+    days = [f"day {number}" for number in range(1200)]
+    ledger.reserve("patients", STEP * 10, key="first", blocks=days).commit()
+    ledger.reserve("patients", STEP * 10, key="second", blocks=[*days[600:], "another"])
+    assert ledger.status("patients").blocks == 1201
+    assert ledger.remaining_rounds("patients", STEP, blocks=days[:600]) == 675
+    assert ledger.remaining_rounds("patients", STEP, blocks=days) == 665
+    ledger.verify()
+
+
+def test_a_budget_without_blocks_takes_none(ledger: Ledger) -> None:
+    opened(ledger)
+    with pytest.raises(ParameterError, match="has no blocks"):
+        ledger.reserve("patients", STEP, key="a", blocks=["2026-01"])
+    with pytest.raises(UnsupportedError, match="two of them count"):
+        ledger.open("others", epsilon=1.0, delta=1e-5, blocks=True, relation="replace-one")
+
+
+def test_a_job_of_another_relation_is_refused(ledger: Ledger) -> None:
+    opened(ledger, relation="replace-one")
+    with pytest.raises(UnsupportedError, match="replace-one, and this job by add-remove"):
+        ledger.reserve("patients", PoissonSampled(Gaussian(2.0), 0.01), key="a")
+    assert ledger.reserve("patients", STEP, key="b").state == "reserved"
+
+
+def test_each_filter_adds_up_its_own_costs(ledger: Ledger) -> None:
+    ledger.open("pure", epsilon=1.0, filter="pure")
+    ledger.open("renyi", epsilon=1.0, delta=1e-5, filter="renyi", order=20.0)
+    ledger.open("gaussian", epsilon=1.0, delta=1e-5)
+    for name in ledger.names():
+        ledger.reserve(name, Laplace(10.0) * 3, key="a")
+    assert ledger.status("pure").epsilon_spent == pytest.approx(0.3, abs=1e-12)
+    assert ledger.status("pure").reading == ledger.status("pure").epsilon_spent
+    assert ledger.status("renyi").order == 20.0
+    cost = ledger.history("gaussian")[1].cost
+    assert cost[0] * UNIT < 3 * 0.126**2  # three times less than 1.26 epsilon, squared
+    assert cost[1] == 0
+    ledger.reserve("gaussian", ApproximateDP(0.01, 1e-9), key="b")
+    assert ledger.history("gaussian")[2].cost[1] >= 1e-9 / UNIT
+    with pytest.raises(UnsupportedError, match="no finite Rényi bound at order 20"):
+        ledger.reserve("renyi", ApproximateDP(0.01, 1e-9), key="b")
+    ledger.verify()
+
+
+def test_the_odometer_passes_its_levels_one_by_one(ledger: Ledger) -> None:
+    opened(ledger)
+    readings = [ledger.status("patients").reading]
+    for key in range(9):
+        ledger.reserve("patients", STEP * 75, key=str(key))
+        readings.append(ledger.status("patients").reading)
+    assert readings == [0.75, 3.0, 3.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, None]
+    spent = [ledger.status("patients").epsilon_spent]
+    assert spent[0] < 6.0
+
+
+def test_a_training_run_is_charged_whole(ledger: Ledger) -> None:
+    opened(ledger)
+    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 2_000
+    ledger.reserve("patients", run, key="train", delta=1e-8)
+    assert ledger.history("patients")[1].run == run
+    assert ledger.status("patients").epsilon_spent > run.epsilon(delta=1e-5)
+    ledger.verify()
+
+
+def test_history_comes_in_parts(ledger: Ledger) -> None:
+    opened(ledger)
+    for key in "abcd":
+        ledger.reserve("patients", STEP, key=key)
+    assert [entry.key for entry in ledger.history("patients", after=1, limit=2)] == ["a", "b"]
+    assert ledger.history("patients", after=5) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": ""}, "name must not be empty"),
+        ({"name": "two\nlines"}, "name must be text on one line"),
+        ({"name": "nul\x00"}, "name must be text on one line"),
+        ({"name": 3}, "name must be text on one line"),
+        ({"name": "n" * 201}, "name must have at most 200 letters, got 201"),
+        ({"epsilon": math.nan}, "epsilon must be in"),
+        ({"delta": None}, "delta must be given"),
+        ({"delta": 0.0}, "delta must be in"),
+        ({"filter": "natural"}, "filter must be one of"),
+        ({"relation": "other"}, "relation must be one of"),
+        ({"blocks": "yes"}, "blocks must be True or False"),
+    ],
+)
+def test_an_opening_that_is_wrong_is_refused(ledger: Ledger, given: dict[str, Any], said: str) -> None:
+    arguments = {"name": "patients", "epsilon": 1.0, "delta": 1e-5, **given}
+    with pytest.raises(ParameterError, match=said):
+        ledger.open(**arguments)
+    assert ledger.names() == []
+
+
+def test_jobs_that_are_wrong_are_refused(ledger: Ledger) -> None:
+    opened(ledger)
+    for arguments, said in (
+        ({"name": "nobody", "run": STEP, "key": "a"}, "there is none named 'nobody'"),
+        ({"name": "{x}", "run": STEP, "key": "a"}, "there is none named '{x}'"),
+        ({"name": "patients", "run": STEP, "key": ""}, "key must not be empty"),
+        ({"name": "patients", "run": 3, "key": "a"}, "run must be"),
+        ({"name": "patients", "run": STEP, "key": "a", "by": None}, "by must be text"),
+        ({"name": "patients", "run": STEP, "key": "a", "delta": 2.0}, "delta must be in"),
+        ({"name": "patients", "run": STEP, "key": "a", "delta": math.nan}, "delta must be in"),
+    ):
+        with pytest.raises(ParameterError) as refused:
+            ledger.reserve(**arguments)  # type: ignore[arg-type]  # that is the point
+        assert said in str(refused.value)
+    for settle in (ledger.commit, ledger.grant):
+        with pytest.raises(ParameterError, match="has none with key 'a'"):
+            settle("patients", "a")
+    with pytest.raises(ParameterError, match="reason must not be empty"):
+        ledger.void("patients", "a", reason="")
+    assert kinds(ledger) == ["open"]
+
+
+def test_an_empty_job_costs_nothing(ledger: Ledger) -> None:
+    opened(ledger)
+    ledger.reserve("patients", Run(), key="nothing").commit()
+    assert ledger.status("patients").share_left == 1.0
+    ledger.verify()
+
+
+@pytest.mark.parametrize("url", ["", "budget.db", "sqlite://", "sqlite:///:memory:", "mysql://a/b", None])
+def test_a_url_that_keeps_nothing_is_refused(url: str) -> None:
+    with pytest.raises(ParameterError, match="url must name"):
+        Ledger(url)
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, math.nan])
+def test_a_timeout_is_positive(tmp_path: Path, timeout: float) -> None:
+    with pytest.raises(ParameterError, match="timeout must be in"):
+        Ledger(f"sqlite:///{tmp_path}/budget.db", timeout=timeout)
+
+
+def test_ten_tenths_are_more_than_one(ledger: Ledger) -> None:
+    """The double next to 0.1 is above it, and costs are rounded up: the tenth is refused, and a little less fits."""
+    ledger.open("pure", epsilon=1.0, filter="pure")
+    for key in range(9):
+        ledger.reserve("pure", PureDP(0.1), key=str(key))
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("pure", PureDP(0.1), key="9")
+    assert ledger.reserve("pure", PureDP(0.1 - 1e-15), key="9").state == "reserved"
