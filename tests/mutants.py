@@ -25,6 +25,7 @@ BUDGET = ("tests/accounting/test_error_budget.py",)
 CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 LEVELS = ("tests/accounting/test_levels.py",)
+CHECKER = ("tests/certificates/test_error_terms.py", "tests/certificates/test_bounds.py")
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,22 @@ def exact_cells(field: str) -> Callable[[], None]:
     return apply
 
 
+def checker_with(old: str, new: str) -> Mutant:
+    """The checker, which stands alone, with another text in one place."""
+
+    def apply() -> None:
+        from pathlib import Path
+
+        from dprounds.certificates import checker
+
+        source = Path(checker.__file__).read_text()
+        if source.count(old) != 1:
+            raise SystemExit(f"The checker has no {old!r}: say in tests/mutants.py what became of it.")
+        exec(compile(source.replace(old, new), checker.__file__, "exec"), vars(checker))
+
+    return Mutant(apply, CHECKER)
+
+
 MUTANTS: dict[str, Mutant] = {
     "line: alias below": Mutant(no_alias(True), BUDGET),
     "line: alias above": Mutant(no_alias(False), BUDGET),
@@ -224,6 +241,23 @@ MUTANTS: dict[str, Mutant] = {
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "cumulant: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.cumulant"), TERMS),
+    "checker: truncation": checker_with("    truncation = (", "    truncation = 0 * ("),
+    "checker: a ceiling's angle": checker_with(
+        "return (total * (self.variance * theta * theta / 2).exp())", "return (total)"
+    ),
+    "checker: a ceiling's window": checker_with("self.outside * self._turned(angle) + 2", "2"),
+    "checker: a ceiling's quadrature": checker_with("+ 2 * self._growth(strip, angle + strip) * self.top", ""),
+    "checker: a strip that is too wide": checker_with("        _require(fits,", "        _require(True,"),
+    "checker: window": checker_with("self.outside = sum(weight / ", "self.outside = sum(0 * weight / "),
+    "checker: quadrature": checker_with("self.outside + growth * (1", "self.outside + 0 * growth * (1"),
+    "checker: quadrature at a height": checker_with('(1 + (self.height * _ball(q["strip"])).exp())', "2"),
+    "checker: quadrature at the top": checker_with("/ (1 - 2 * growth)", "/ 1"),
+    "checker: turned powers": checker_with("if self.power < 0 else arb(1)", "if False else arb(1)"),
+    "checker: alias above": checker_with("    aliases = (", "    aliases = 0 * ("),
+    "checker: alias below": checker_with("    aliases += 1 /", "    aliases += 0 /"),
+    "checker: smoothing": checker_with("    smoothed = v *", "    smoothed = 0 * v *"),
+    "checker: truncation of the density": checker_with("(density + truncation / v)", "density"),
+    "checker: infinite mass": checker_with("    return 1 - finite", "    return 0 * finite"),
 }
 
 

@@ -20,6 +20,7 @@ FLOORS = [
     "conversions",
     "accounting",
     "mechanisms",
+    "certificates",
     "planning",
     "accountant",
     "ledger",

@@ -10,7 +10,7 @@ from dprounds import InfeasibleError, NumericalError, ParameterError, PrivacyErr
 
 NAMES = {
     *("epsilon_from_rdp", "delta_from_rdp", "rdp_from_dp", "worst_pair", "joint_range"),
-    *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
+    *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "CertificateError", "DiscreteGaussian"),
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
     "MixtureOfGaussians",
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),

@@ -20,7 +20,14 @@ What does this Rényi guarantee mean?
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dprounds.errors import InfeasibleError, NumericalError, ParameterError, PrivacyError, UnsupportedError
+from dprounds.errors import (
+    CertificateError,
+    InfeasibleError,
+    NumericalError,
+    ParameterError,
+    PrivacyError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
     from dprounds.accountant import Accountant
@@ -48,6 +55,7 @@ __all__ = [
     "ZCDP",
     "Accountant",
     "ApproximateDP",
+    "CertificateError",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "DiscretePair",

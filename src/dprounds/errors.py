@@ -6,7 +6,8 @@ PrivacyError
 ├── InfeasibleError   no parameter in the searched range meets the budget
 ├── NumericalError    a computation lost the precision that its guarantee needs
 ├── BudgetExceededError  a ledger's budget does not allow a job
-└── LedgerError       a ledger cannot be read or written, or what it holds does not fit together
+├── LedgerError       a ledger cannot be read or written, or what it holds does not fit together
+└── CertificateError  a certificate does not prove what it claims
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 __all__ = [
     "BudgetExceededError",
+    "CertificateError",
     "InfeasibleError",
     "LedgerError",
     "NumericalError",
@@ -90,3 +92,7 @@ class BudgetExceededError(PrivacyError):
 
 class LedgerError(PrivacyError):
     """A ledger cannot be read or written, or what it holds does not fit together."""
+
+
+class CertificateError(PrivacyError):
+    """A certificate does not prove what it claims, or cannot be read."""

@@ -1,0 +1,128 @@
+"""Every term of the checker's bounds, alone: each case is wrong without it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from flint import acb, arb, ctx
+
+from dprounds.certificates import checker
+from dprounds.certificates.checker import RefusedError
+
+PART = {"noise_multiplier": Fraction(1), "sampling_rate": Fraction(1, 10)}
+FINE = {"step": Fraction(1, 25), "first": -300, "last": 400, "strip": Fraction(2)}
+GAUSSIAN = [
+    {"mechanism": "gaussian", "rounds": 1, "noise_multiplier": Fraction(1), "is_gaussian": True, "is_sampled": False}
+]
+LINE = {"precision": 120, "quadratures": [], "smoothing": Fraction(0)}
+
+
+@pytest.fixture(autouse=True)
+def bits() -> Any:
+    with ctx.workprec(120):
+        yield
+
+
+def sampled(
+    direction: str, height: int = 0, tau: int = 3, angle: str = "0", angle_strip: str = "0", **other: Any
+) -> Any:
+    turned = {"angle": Fraction(angle), "angle_strip": Fraction(angle_strip)}
+    return checker._Sampled(PART, direction, Fraction(tau), {**FINE, **turned, **other}, Fraction(height))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_ceiling_counts_what_lies_outside_the_nodes(direction: str) -> None:
+    right = 102 if direction == "remove" else 5
+    whole = sampled(direction, 1, angle="0.1", angle_strip="1")
+    short = sampled(direction, 1, angle="0.1", angle_strip="1", first=-30, last=right)
+    assert sum(short.weights) < sum(whole.weights) * (1 - arb("1e-3"))
+    assert short.ceiling() >= whole.ceiling() * (1 - arb("1e-20"))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_ceiling_counts_the_error_of_its_quadrature(direction: str) -> None:
+    whole = sampled(direction, 2, angle="0.6", angle_strip="0.9").ceiling()
+    for tenths in range(8, 20):
+        step = Fraction(tenths, 10)
+        try:
+            coarse = sampled(direction, 2, angle="0.6", angle_strip="0.9", step=step, first=-12, last=15).ceiling()
+        except RefusedError:
+            continue  # too coarse for any bound
+        assert coarse >= whole * (1 - arb("1e-20"))
+
+
+@pytest.mark.parametrize(
+    ("angle", "strip"), [("2.5", "0.7"), ("0.2", "1.4"), ("1", "0.6"), ("0.5", "0"), ("3.2", "0.1")]
+)
+def test_a_strip_that_the_angle_does_not_allow_is_refused(angle: str, strip: str) -> None:
+    allowed = (angle, strip) == ("1", "0.6")  # narrower than the angle, and their sum below pi
+    if allowed:
+        sampled("remove", 1, angle=angle, angle_strip=strip).ceiling()
+    else:
+        with pytest.raises(RefusedError, match="angle_strip"):
+            sampled("remove", 1, angle=angle, angle_strip=strip).ceiling()
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_quadrature_errs_more_the_higher_it_goes(direction: str) -> None:
+    height, step = 12, Fraction(4)
+    truth = list(zip(range(4), sampled(direction, height).values(step), strict=False))
+    coarse = sampled(direction, height, step=Fraction(1, 2), first=-24, last=30)
+    terms = [acb(weight) for weight in coarse.weights]
+    turns = [acb(0, coarse.sign * 12 * u).exp() for u in coarse.logs]
+    found = sum(term * turn for term, turn in zip(terms, turns, strict=True))
+    errs = abs(found - truth[3][1])
+    assert errs > 1000 * abs(sum(coarse.weights) - truth[0][1].real)
+    assert coarse.error >= errs
+
+
+def test_a_turned_power_is_bounded_by_the_cosine() -> None:
+    law = sampled("add", tau=40)
+    for angle in ("0.5", "1.5", "3"):
+        turn = acb(0, checker._ball(Fraction(angle))).exp()
+        ratios = [abs(1 - law.rate + turn * odds) / (1 - law.rate + odds) for odds in law.odds]
+        assert all(ratio**law.power <= law._turned(Fraction(angle)) for ratio in ratios)
+        assert any(ratio**law.power > 2 for ratio in ratios)
+
+
+# N(1, 1) against N(0, 1) at epsilon 1: Phi(-1/2) - e Phi(-3/2).
+TRUTH = Fraction("0.1269367375")
+
+
+@pytest.mark.parametrize(
+    ("tau", "above", "period", "nodes"), [("3", "5", 3, 8), ("1/2", "3", 3, 8), ("2", "6", 3, 8), ("1", "4", 20, 60)]
+)
+def test_aliases_are_subtracted_from_below(tau: str, above: str, period: int, nodes: int) -> None:
+    step = Fraction(2 * 355, 113 * period)
+    line = {**LINE, "tau": Fraction(tau), "above": Fraction(above), "step": step, "nodes": nodes}
+    low = checker._delta(GAUSSIAN, "remove", Fraction(1), line, from_below=True)
+    high = checker._delta(GAUSSIAN, "remove", Fraction(1), line, from_below=False)
+    assert low.lower() <= checker._ball(TRUTH) * (1 + arb("1e-9"))
+    assert high.upper() >= checker._ball(TRUTH) * (1 - arb("1e-9"))
+    if period == 20:  # then nothing is lost
+        assert low >= checker._ball(TRUTH) * (1 - arb("1e-6"))
+
+
+def test_from_below_the_density_is_counted_as_far_as_it_goes() -> None:
+    line = {**LINE, "tau": Fraction(1), "above": Fraction(4), "step": Fraction(1, 3), "smoothing": Fraction(1, 10)}
+    bounds = [
+        checker._delta(GAUSSIAN, "remove", Fraction(1), {**line, "nodes": nodes}, from_below=True)
+        for nodes in (2, 5, 40)
+    ]
+    assert all(bound.lower() <= checker._ball(TRUTH) for bound in bounds)
+
+
+def test_smoothing_is_counted_twice_from_below() -> None:
+    line = {**LINE, "tau": Fraction(1), "above": Fraction(4), "step": Fraction(1, 3), "nodes": 60}
+    smooth = {**line, "smoothing": Fraction(1, 2)}
+    high = checker._delta(GAUSSIAN, "remove", Fraction(1), smooth, from_below=False)
+    low = checker._delta(GAUSSIAN, "remove", Fraction(1), smooth, from_below=True)
+    assert low < checker._ball(TRUTH) < high
+
+
+def test_a_mass_at_infinity_is_all_that_is_left_beyond_the_losses() -> None:
+    parts = [{"mechanism": "approximate-dp", "rounds": 50, "epsilon": Fraction(1, 10), "delta": Fraction(1, 10**7)}]
+    assert checker._infinite_mass(parts).overlaps(1 - (1 - checker._ball(Fraction(1, 10**7))) ** 50)
+    assert checker._infinite_mass(parts) > arb("4.99e-6")
