@@ -35,6 +35,7 @@ RUNS: dict[str, tuple[Any, float]] = {
     "gaussian": (Gaussian(20.0) * 685, 1e-5),
     "one gaussian": (Gaussian(1.0), 1e-5),
     "DP-SGD": (SGD, 1e-5),
+    "zero-out": (PoissonSampled(Gaussian(1.1), 0.01, relation="zero-out") * 1000, 1e-5),
     "large noise": (PoissonSampled(Gaussian(4.0), 0.001) * 100_000, 1e-5),
     "small delta": (PoissonSampled(Gaussian(2.0), 0.01) * 1500, 1e-15),
     "every record": (PoissonSampled(Gaussian(2.0), 1.0) * 7, 1e-5),

@@ -26,7 +26,7 @@ from flint import acb, arb, ctx, fmpq
 __all__ = ["FORMAT", "MOST_BYTES", "PARAMETERS", "VERSION", "RefusedError", "check", "main"]
 
 FORMAT, VERSION = "dprounds certificate", 1
-REMOVE, ADD = "remove", "add"
+REMOVE, ADD, RELATIONS = "remove", "add", ("add-remove", "zero-out")
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
 MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
 # In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; formulas and nodes take several.
@@ -110,8 +110,8 @@ def _run(claim: Values) -> tuple[list[Values], list[str]]:
     if not isinstance(found, list) or not 1 <= len(found) <= MOST_PARTS:
         _refuse(f"run must be a list of 1 to {MOST_PARTS} parts.")
     parts = [_part(each) for each in found]
-    relation = "add-remove" if any("sampling_rate" in part for part in parts) else None
-    _require(claim["relation"] == relation, f"relation must be {json.dumps(relation)} for these mechanisms.")
+    known = RELATIONS if any("sampling_rate" in part for part in parts) else (None,)
+    _require(claim["relation"] in known, f"relation must be one of {json.dumps(known)} for these mechanisms.")
     return parts, [REMOVE, ADD] if any(part["is_sampled"] for part in parts) else [REMOVE]
 
 

@@ -159,7 +159,7 @@ def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
     if isinstance(mechanism, PoissonSampled) and type(mechanism.mechanism) is Gaussian:
         inner = mechanism.mechanism
         sampling = {"sampling_rate": repr(mechanism.sampling_rate)}
-        others = {field.name for field in fields(mechanism)} - {"mechanism", "sampling_rate"}
+        others = {field.name for field in fields(mechanism)} - {"mechanism", "sampling_rate", "relation"}
         if any(getattr(mechanism, name) != 1 for name in others):  # such as groups, of which the checker knows nothing
             inner = mechanism
     name = NAMES.get(type(inner))
