@@ -4,14 +4,84 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
+from operator import mul
 
-from benchmarks.timing import row, seconds
-from dprounds import Gaussian, PoissonSampled, max_rounds, min_noise_multiplier
+import numpy as np
+
+from benchmarks.timing import cpu_seconds, row, seconds
+from dprounds import (
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+    max_rounds,
+    max_sampling_rate,
+    min_noise_multiplier,
+)
+from dprounds.mechanisms.base import Run
 
 RATE, SIGMA, ROUNDS, DELTA, EPSILON = 256 / 60_000, 1.1, 14_062, 1e-5, 3.0
 
 
+def sampled(noise: float, rate: float) -> PoissonSampled:
+    return PoissonSampled(Gaussian(noise), rate)
+
+
+def history(parts: int) -> Run:
+    """As many different noises and rates in one run."""
+    rng = np.random.default_rng(1)
+    noises, rates = rng.uniform(0.8, 2.0, parts).tolist(), rng.uniform(1e-3, 1e-2, parts).tolist()
+    rounds = rng.integers(10, 100, parts).tolist()
+    runs = [sampled(noise, rate) * n for noise, rate, n in zip(noises, rates, rounds, strict=True)]
+    whole = runs[0]
+    for run in runs[1:]:
+        whole = whole + run
+    return whole
+
+
+# What is asked, the run and its delta, the milliseconds that it may take, and the relative width that it may have.
+TABLE: tuple[tuple[str, Callable[[], Run], float, float, float], ...] = (
+    *((f"DP-SGD, {n:.0e} rounds", partial(mul, sampled(SIGMA, RATE), n), 1e-5, 4, 1e-9) for n in (10**3, 10**6, 10**9)),
+    ("1000 Gaussians", partial(mul, Gaussian(20.0), 1000), 1e-5, 0.1, 1e-9),
+    *(
+        (f"Laplace, {n} rounds", partial(mul, Laplace(noise), n), 1e-6, 10, 1e-6)
+        for noise, n in ((2.0, 10), (10.0, 100), (100.0, 10**5))
+    ),
+    *(
+        (f"randomized response, {n} rounds", partial(mul, RandomizedResponse(each), n), 1e-6, 5, 1e-6)
+        for each, n in ((1.0, 5), (0.1, 1000), (0.01, 10**5))
+    ),
+    *((f"sampled Gaussian, {n} rounds", partial(mul, sampled(1.0, 0.01), n), 1e-5, 10, 1e-7) for n in (1, 2, 5, 10)),
+    ("rate 1e-4, noise 0.7, 1e6 rounds", partial(mul, sampled(0.7, 1e-4), 10**6), 1e-8, 50, 1e-6),
+    ("rate 3e-5, noise 0.45, 5e5 rounds", partial(mul, sampled(0.45, 3e-5), 500_000), 1e-5, 50, 1e-6),
+    ("a history of 400 different noises", partial(history, 400), 1e-5, 200, 1e-9),
+)
+
+
+def table() -> None:
+    """Each row of the speed table, in milliseconds of the processor; a run is made anew each time."""
+    print("Exact epsilon by kind of run, processor time")
+    for name, make, delta, milliseconds, width in TABLE:
+        took = 1e3 * min(cpu_seconds(partial(make().epsilon, delta=delta)) for _ in range(5))
+        found = make().guarantee(delta=delta)
+        wide = (found.upper - found.lower) / found.upper
+        is_met = took <= milliseconds and wide <= width
+        row(f"  {name}", f"{took:.2f} ms, {wide:.0e} wide", f"≤ {milliseconds:g} ms, {width:.0e}", is_met)
+    plans: tuple[tuple[str, Callable[[], float]], ...] = (
+        ("max_rounds", lambda: max_rounds(sampled(1.0, 0.01), epsilon=0.5, delta=1e-6)),
+        (
+            "min_noise_multiplier",
+            lambda: min_noise_multiplier(lambda x: sampled(x, 0.01) * 10, epsilon=1.0, delta=1e-5),
+        ),
+        ("max_sampling_rate", lambda: max_sampling_rate(lambda x: sampled(1.0, x) * 10, epsilon=1.0, delta=1e-5)),
+    )
+    for name, plan in plans:
+        row(f"  {name} of few rounds", f"{1e3 * min(cpu_seconds(plan) for _ in range(3)):.0f} ms")
+
+
 def main() -> None:
+    table()
     step = PoissonSampled(Gaussian(SIGMA), RATE)
     run = step * ROUNDS
     print(f"Exact, rate {RATE:.5f}, noise {SIGMA}, {ROUNDS:,} rounds, delta {DELTA:g}")

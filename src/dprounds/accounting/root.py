@@ -27,12 +27,15 @@ TRUSTED = 0.05
 # Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.
 MOST_STEPS = 60
 MOST_REPLACED = 12
-# An end of the bracket is sought at these multiples of the first step outward, then at these of the last of them.
+# An end of the bracket is tried a little beyond where delta's slope puts it, which is enough as a rule.
+BEYOND = 1.02
+# Else it is sought at these multiples of the first step outward, then at these of the last of them.
 OUTWARD = np.array([1.0, 1.05, 1.2, 1.5, 4.0])
 MOST_ROWS = 40
 # If the end that is found is further out than this multiple of one that is not proven, it is looked for between them.
-COARSE = 1.6
-BETWEEN = np.array([0.1, 0.25, 0.5])
+COARSE = 1.02
+BETWEEN = np.array([0.25, 0.5, 0.75])
+MOST_BETWEEN = 4
 
 
 def epsilon_by(way: Way, rest: Bracket, most: float) -> Bracket:
@@ -129,6 +132,8 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
 
 def _outward(are_proven: Callable[[Array], NDArray[np.bool_]], step: float, least: float, most: float) -> float:
     """A short step from a guess at which something is proven, as it is further on; `most` if it is nowhere before."""
+    if least < BEYOND * step < most and are_proven(np.array([BEYOND * step])).all():
+        return BEYOND * step
     failed = 0.0
     steps = np.append(step, max(step, least) * OUTWARD[step > 0 :])
     for _ in range(MOST_ROWS):
@@ -144,8 +149,11 @@ def _outward(are_proven: Callable[[Array], NDArray[np.bool_]], step: float, leas
         return most
     first = int(np.argmax(proven))
     failed, step = float(steps[first - 1]) if first else failed, float(steps[first])
-    if step > COARSE * failed > 0:
+    for _ in range(MOST_BETWEEN):
+        if not step > COARSE * failed > 0:
+            break
         between = failed + (step - failed) * BETWEEN
-        proven = are_proven(between)
-        step = float(between[np.argmax(proven)]) if proven.any() else step
+        first = int(np.argmax(np.append(are_proven(between), True)))
+        between = np.concatenate([[failed], between, [step]])
+        failed, step = float(between[first]), float(between[first + 1])
     return step
