@@ -13,6 +13,7 @@ NAMES = {
     *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "CertificateError", "DiscreteGaussian"),
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
     "MixtureOfGaussians",
+    "RandomAllocation",
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
     *("PrivacyError", "ParameterError", "UnsupportedError", "InfeasibleError", "NumericalError"),
 }

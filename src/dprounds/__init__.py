@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         MixtureOfGaussians,
         PoissonSampled,
         PureDP,
+        RandomAllocation,
         RandomizedResponse,
         RdpCurve,
     )
@@ -70,6 +71,7 @@ __all__ = [
     "PoissonSampled",
     "PrivacyError",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "RdpCurve",
     "UnsupportedError",
@@ -92,7 +94,7 @@ _ROOMS = {
     "dprounds.mechanisms": (
         *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
         *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism"),
-        *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians"),
+        *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation"),
     ),
     "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }

@@ -84,6 +84,8 @@ class Account:
                 return replace(best, lower=min(found.lower, best.epsilon))
             found = Bracket(min(found.lower, best.epsilon), min(found.upper, best.epsilon))
         lower, upper = found
+        if not all(law.is_attained for law in self.laws.values()):
+            lower = 0.0  # no pair of neighbours is known to come near
         by = "exact" if is_exact(lower, upper) else "bound"
         return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
 

@@ -179,6 +179,13 @@ class LossLaw:
         Whether no upper bound is below `max_loss` by more than `MAX_LOSS_ERROR` of it.
     seen
         An upper bound on the probability that the record is seen at all: no delta exceeds it.
+    moment_error
+        ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where they are known by themselves
+        and not as `LOG_MOMENT_ERROR` of the size of what K is made of.
+    largest_t
+        Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
+    is_attained
+        Whether some pair of neighbours has this law. Else the law bounds from above alone.
     is_accurate
         Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
     most_nodes
@@ -201,6 +208,9 @@ class LossLaw:
     exact_max_loss: Fraction | None = None
     max_loss_is_least: bool = False
     seen: float = 1.0
+    moment_error: Callable[[Numbers], Array] | None = None
+    largest_t: float = math.inf
+    is_attained: bool = True
     is_accurate: bool = False
     most_nodes: int = MOST_NODES
     family: Family | None = None
@@ -269,6 +279,29 @@ class Composition:
         rounds = [rounds for _, rounds in self.parts]
         return total_over_rounds(zip(self._log_moments(z), rounds, strict=True), nothing)
 
+    def moment_error(self, z: Numbers) -> Array:
+        """The sum over all rounds of the errors of their M(z), relative to M(Re z), that the laws state themselves."""
+        return total_over_rounds(((_log_error(law, z), rounds) for law, rounds in self.parts), np.zeros(z.shape))
+
+    def error_on_axis(self, t: float) -> float:
+        """The same at one real point: a bound on the error of K there."""
+        return float(self.moment_error(np.array([t]))[0]) if self.states_errors else 0.0
+
+    @cached_property
+    def states_errors(self) -> bool:
+        """Whether a part states errors of its own."""
+        return any(law.moment_error is not None for law, _ in self.parts)
+
+    @cached_property
+    def largest_t(self) -> float:
+        """Lines are put no further out than here."""
+        return min((law.largest_t for law, _ in self.parts), default=math.inf)
+
+    @property
+    def is_attained(self) -> bool:
+        """Whether some pair of neighbours has this law."""
+        return all(law.is_attained for law, _ in self.parts)
+
     def expand(self, t: float) -> Saddle:
         r"""K at t, and what a line there needs of its surroundings.
 
@@ -284,6 +317,8 @@ class Composition:
             value += rounds * middle
             slope += rounds * (high - low) / (2.0 * h)
             curvature += rounds * max((high - middle) - (middle - low), 0.0) / (h * h)
+            if law.moment_error is not None:  # which tells its errors without these
+                continue
             # the slope is between the two differences; it may be negative where mass is at infinity
             steepest += rounds * max(abs(high - middle), abs(middle - low)) / h
             square += rounds * _second_moment(law, t, h, low - middle, middle, high - middle)
@@ -308,8 +343,9 @@ class Composition:
         for i, (value, ceiling) in enumerate(zip(saddle.values_by_part, ceilings, strict=True)):
             if i in done:
                 continue
-            rounds = self._weighted[i][0]
-            flat = value + LOG_MOMENT_ERROR * abs(value)  # |M| <= M(t) on all of the line
+            rounds, law = self._weighted[i]
+            # |M| <= M(t) on all of the line
+            flat = value + LOG_MOMENT_ERROR * abs(value) + _error_on_axis(law, saddle.t)
             total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(saddle.t, s), flat))
         return total
 
@@ -401,6 +437,18 @@ def _second_moment(law: LossLaw, t: float, h: float, fall: float, value: float, 
         fall, rise = below - value, beyond - value
     rounding = 8.0 * LOG_MOMENT_ERROR * abs(value)
     return (max(math.expm1(min(rise, 700.0)) + math.expm1(min(fall, 700.0)), 0.0) + rounding) / (h * h)
+
+
+def _log_error(law: LossLaw, z: Numbers) -> Array:
+    """A bound on the error of K on the axis, from that of M, and of M relative to M(Re z) elsewhere."""
+    if law.moment_error is None:
+        return np.zeros(z.shape)
+    error = law.moment_error(z)
+    return np.where(error < 0.5, -np.log1p(-np.minimum(error, 0.5)), math.inf)
+
+
+def _error_on_axis(law: LossLaw, t: float) -> float:
+    return 0.0 if law.moment_error is None else float(_log_error(law, np.array([t]))[0])
 
 
 def total_over_rounds(costs: Iterable[tuple[Amount, int]], nothing: Amount) -> Amount:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.errors import NumericalError
+from dprounds.numerics.complex_plane import Numbers
 
 __all__ = ["line_near", "line_with_nodes_of", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
 
@@ -42,6 +43,8 @@ SIDE_WIDTHS = np.array([1.0, 2.0, 4.0, 7.5, 12.0])
 # may exceed delta by exp(7), which costs three digits of sixteen, if that saves a third of the nodes.
 LOG_LARGEST_SUMMAND = 7.0
 WORTH_MOVING = 1.5
+# Points that bound the aliases may lie beyond the largest t of a line, as far as K is known.
+BEYOND_LARGEST = 1.5
 # A virtual Gaussian of more variance than this blurs epsilon by ten, and nothing is left to see from below.
 LARGEST_VARIANCE = 100.0
 # The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
@@ -60,20 +63,26 @@ def search_saddle(
     *,
     start: Saddle | float,
     close: float = CLOSE_ENOUGH,
+    most: float = math.inf,
 ) -> Saddle:
-    """The point at which `move`, in units of t, is a small part of the width; Newton's method with bounded steps."""
+    """The point at which `move`, in units of t, is a small part of the width; Newton's method with bounded steps.
+
+    If that is beyond `most`, it is `most`.
+    """
     known = start if isinstance(start, Saddle) else None
     t = start.t if isinstance(start, Saddle) else start
     low, high = TILT_RANGE
+    t = min(t, most)
+    known = known if known is not None and known.t <= most else None
     for _ in range(MOST_SADDLE_STEPS):
         here, known = expand(t) if known is None else known, None
         step = move(here)
         if not math.isfinite(step):
             break
-        if abs(step) <= close * here.width or high <= low * (1.0 + NARROWEST):
+        if abs(step) <= close * here.width or high <= low * (1.0 + NARROWEST) or (t == most and step > 0):
             return here
         low, high = (t, high) if step > 0 else (low, t)
-        following = min(max(t + step, t / LARGEST_FACTOR), t * LARGEST_FACTOR)
+        following = min(max(t + step, t / LARGEST_FACTOR), t * LARGEST_FACTOR, most)
         # what Newton's method would throw out of the bracket is halved towards its end, on the scale of logarithms
         t = following if low < following < high else math.sqrt(t * (high if step > 0 else low))
     raise NumericalError("The loss of this run is outside what doubles resolve.")
@@ -91,14 +100,17 @@ def saddle_at_epsilon(law: Composition, epsilon: float, *, start: Saddle | float
         step = (epsilon - here.epsilon) * here.width**2
         return 0.0 if step > 0 and law.max_loss - here.slope <= near else step
 
-    return search_saddle(law.expand, move, start=start)
+    return search_saddle(law.expand, move, start=start, most=law.largest_t)
 
 
 def saddle_at_delta(law: Composition, log_delta: float, *, start: Saddle | float = 1.0) -> Saddle:
     """The point whose own epsilon has about this delta."""
     # d log_delta(epsilon(t)) / dt = -t / width^2, up to the derivative of the width
     return search_saddle(
-        law.expand, lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t, start=start
+        law.expand,
+        lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t,
+        start=start,
+        most=law.largest_t,
     )
 
 
@@ -182,17 +194,19 @@ def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:
 
 def _ceilings(law: Composition, saddle: Saddle, s: Array) -> Array:
     """Upper bounds of the real part of K on the line of a saddle point, from each s on."""
-    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value)  # |M| <= M(t) on all of the line
+    # |M| <= M(t) on all of the line
+    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value) + law.error_on_axis(saddle.t)
     known = law.ceiling(saddle, s)
     return np.full(s.shape, flat) if known is None else np.minimum(known, flat)
 
 
 def _sizes(law: Composition, saddle: Saddle, s: Array) -> Array:
-    """The size of what K at each s was summed from."""
+    """The size of what K at each s was summed from, and what its laws say themselves of its errors."""
     turning = 0.5 * saddle.square * s * s
     if law.max_loss < math.inf:
         turning = np.minimum(turning, law.max_loss * s)
-    return np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64)
+    sizes = np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64)
+    return sizes if not law.states_errors else sizes + _by_blocks(law.moment_error, saddle.t, s).real / LOG_MOMENT_ERROR
 
 
 def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
@@ -201,13 +215,14 @@ def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
     over = np.append(t * SIDES_ABOVE, width * SIDE_WIDTHS)
     over = np.append(over, t * SIDES_FAR) if law.max_loss < math.inf else over
     under = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
-    sides = np.sort(np.concatenate([t - under[under < t], t + over]))
+    sides = np.sort(np.concatenate([t - under[under < t], t + over[t + over <= BEYOND_LARGEST * law.largest_t]]))
     values = np.asarray(np.real(law.log_moment(sides)))
     law.refuse_contradictions(sides, values)
     # At 0, K is at most 0: there the bound is that delta is at most one.
     sides, order = np.unique(np.concatenate([[0.0], sides, [t]]), return_index=True)
     values = np.concatenate([[0.0], values, [saddle.value]])[order]
-    return sides, values + LOG_MOMENT_ERROR * np.abs(values)
+    errors = law.moment_error(sides) if law.states_errors else 0.0
+    return sides, values + LOG_MOMENT_ERROR * np.abs(values) + errors
 
 
 def _tilt(
@@ -248,13 +263,19 @@ def _variance(t: float, last: float, excess: float) -> float:
 
 
 def _on_line(law: Composition, t: float, s: Array) -> NDArray[np.complex128]:
-    """K at ``t + is``, block by block."""
+    """K at ``t + is``."""
+    values = _by_blocks(law.log_moment, t, s)
+    if np.isnan(values).any():
+        raise NumericalError("A moment of this run is not a number in doubles.")
+    return values
+
+
+def _by_blocks(of: Callable[[Numbers], Numbers], t: float, s: Array) -> NDArray[np.complex128]:
+    """A function at ``t + is``, block by block."""
     values = np.empty(s.size, dtype=np.complex128)
     start, end = 0, FIRST_BLOCK
     while start < s.size:
         z: NDArray[np.complex128] = np.asarray(t + 1j * s[start:end], dtype=np.complex128)
-        values[start:end] = law.log_moment(z)
+        values[start:end] = of(z)
         start, end = end, 2 * end
-    if np.isnan(values).any():
-        raise NumericalError("A moment of this run is not a number in doubles.")
     return values

@@ -347,7 +347,7 @@ def crude_delta(law: Composition, epsilon: float) -> float:
 def _crude_delta(law: Composition, saddle: Saddle, epsilon: float) -> float:
     t, value = saddle.t, saddle.value
     # a thousand times the error that K may have, since this is not to be close
-    error = 1000.0 * LOG_MOMENT_ERROR * (abs(value) + t * epsilon + 1.0)
+    error = 1000.0 * LOG_MOMENT_ERROR * (abs(value) + t * epsilon + 1.0) + law.error_on_axis(t)
     exponent = float(log_zeta(np.array(t))) + value - t * epsilon + error
     return 1.0 if math.isnan(exponent) else law.infinite_mass + math.exp(min(exponent, 0.0))
 

@@ -11,6 +11,7 @@ from dprounds.mechanisms.laplace import Laplace
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.mechanisms.pure_dp import PureDP
+from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.mechanisms.rdp_curve import RdpCurve
 from dprounds.mechanisms.zcdp import ZCDP
@@ -28,6 +29,7 @@ __all__ = [
     "MixtureOfGaussians",
     "PoissonSampled",
     "PureDP",
+    "RandomAllocation",
     "RandomizedResponse",
     "RdpCurve",
     "Release",

@@ -75,8 +75,11 @@ RELATIONS_IN_WORDS = {
     "replace-one": "replace one record",
     "zero-out": "zero out one record",
 }
-SAMPLINGS_IN_WORDS = {"poisson": "Poisson sampling"}
-SAMPLINGS_EXPLAINED = {"poisson": "each round takes each record independently"}
+SAMPLINGS_IN_WORDS = {"poisson": "Poisson sampling", "allocation": "random allocation"}
+SAMPLINGS_EXPLAINED = {
+    "poisson": "each round takes each record independently",
+    "allocation": "each record joins random steps of every epoch, independently of the others",
+}
 # Without sampling nothing here says which data sets are neighbours; what was given does.
 GIVEN_FOR = {
     "sensitivity": "the sensitivity (the unit of the noise multiplier) was taken",

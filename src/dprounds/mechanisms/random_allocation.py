@@ -1,0 +1,238 @@
+"""Random allocation: every record is put into random steps of each epoch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import choice, count, show
+from dprounds.accounting.law import LossLaw
+from dprounds.errors import NumericalError, ParameterError, UnsupportedError
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import ABSOLUTE_ERROR, ADD, ADD_REMOVE, BOTH_DIRECTIONS, RELATIVE_ERROR, Mechanism
+from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.lognormal_mean import LognormalMean, Means
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
+
+__all__ = ["RandomAllocation"]
+
+Array = NDArray[np.float64]
+
+ALLOCATION_RELATIONS = (ADD_REMOVE, "zero-out")
+# Steps of one epoch; a float holds them, and a run of more than 10^9 rounds an epoch is a slip.
+MOST_STEPS = 10**9
+# Values of K that one line may cost.
+MOST_NODES = 2**11
+# Lines are put no further out than this part of what K is known up to on the axis, and where K is cheap.
+PART_OF_AXIS = 0.6
+LARGEST_T = 40.0
+# Below this t = order - 1 the Rényi bound of a larger order, which is not smaller, is taken too: there the error of M
+# counts for more than the order.
+SMALL_T = 1.0 / 64.0
+# Rows of moments that are remembered: a line asks for its values and for their errors.
+MOST_REMEMBERED = 64
+
+
+@dataclass(frozen=True, repr=False)
+class RandomAllocation(Accounted, Mechanism):
+    r"""One epoch of steps, of which every record joins some that are drawn at random, independently of other records.
+
+    With t steps and one of them for each record, :math:`v_i` normal of mean :math:`-1/2\sigma^2` and deviation
+    :math:`1/\sigma`, and :math:`S = \frac1t \sum_{i \le t} e^{v_i}`,
+
+    .. math:: M_{\text{remove}}(z) = E[S^{z+1}], \qquad M_{\text{add}}(z) = E[S^{-z}].
+
+    ``RandomAllocation(Gaussian(1.0), steps=100) * 10`` is ten epochs, each with a new allocation. Neighbours differ by
+    one record, present or absent, or present and empty; both directions are accounted. What a step releases must be a
+    sum of clipped values plus noise, divided by a public number and never by the number of records in the step.
+
+    Parameters
+    ----------
+    mechanism
+        The noise of one step, a `Gaussian`.
+    steps
+        Steps of an epoch, an integer in [1, inf).
+    participations
+        How many of the steps a record joins, an integer in [1, steps]. For more than one, and fewer than all, what is
+        computed is an upper bound, and a guarantee says ``"bound"``.
+    repeats
+        Epochs that use the same allocation, an integer in [1, inf). They cost as much as one epoch whose noise is
+        smaller by the square root of their number.
+    relation
+        Which data sets are neighbours: ``"add-remove"`` one record, or ``"zero-out"`` one, which leaves an empty record
+        in its place. The cost is the same.
+
+    Theorem
+    -------
+    [FS25, Theorem 3.1] for the pair; docs/theory/allocation.md proves it, and what is computed.
+
+    Examples
+    --------
+    >>> from dprounds.mechanisms import Gaussian
+    >>> epoch = RandomAllocation(Gaussian(noise_multiplier=1.0), steps=100)
+    >>> round((epoch * 10).epsilon(delta=1e-5), 6)
+    1.701498
+    """
+
+    mechanism: Mechanism
+    steps: int
+    participations: int = 1
+    repeats: int = 1
+    relation: str = ADD_REMOVE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ParameterError(f"mechanism must be a mechanism, got {show(self.mechanism)}.")
+        if not isinstance(self.mechanism, Gaussian):
+            raise UnsupportedError(
+                f"No theorem is known here for random allocation with {type(self.mechanism).__name__} noise: "
+                "allocate a Gaussian."
+            )
+        steps = count("steps", self.steps, least=1, most=MOST_STEPS)
+        participations = count("participations", self.participations, least=1, most=steps)
+        if self.relation == "replace-one":
+            raise UnsupportedError(
+                "relation 'replace-one' has no theorem here for random allocation: use 'add-remove' or 'zero-out'."
+            )
+        self._set(
+            steps=steps,
+            participations=participations,
+            repeats=count("repeats", self.repeats, least=1),
+            relation=choice("relation", self.relation, ALLOCATION_RELATIONS),
+        )
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """``"remove"`` and ``"add"``: a record among those that are allocated is taken away, or joins them."""
+        return BOTH_DIRECTIONS
+
+    @property
+    def sampling(self) -> str:
+        """``"allocation"``: each record joins random steps of every epoch."""
+        return "allocation"
+
+    @property
+    def _noise_multiplier(self) -> float:
+        """That of one epoch that costs as much as all repeats of it."""
+        if not isinstance(self.mechanism, Gaussian):
+            raise TypeError("only Gaussians are allocated")
+        return self.mechanism.noise_multiplier / math.sqrt(self.repeats)
+
+    @property
+    def _always(self) -> Gaussian | None:
+        """What it is where a record joins every step."""
+        if self.participations < self.steps:
+            return None
+        return Gaussian(self._noise_multiplier / math.sqrt(self.participations))
+
+    @property
+    def _blocks(self) -> list[tuple[LognormalMean, int]]:
+        """Epochs of one participation each that together cost no less, with their number: the steps in equal blocks."""
+        shorter, longer = self.steps // self.participations, self.steps % self.participations
+        parts = [(shorter + 1, longer), (shorter, self.participations - longer)]
+        return [(LognormalMean(1.0 / self._noise_multiplier, steps), times) for steps, times in parts if times]
+
+    @property
+    def _largest_t(self) -> float:
+        """K is computed up to here on the axis."""
+        return min(mean.most_power for mean, _ in self._blocks) - 1.0
+
+    def _max_loss(self, direction: str) -> float:
+        return math.inf
+
+    def _moments(self, z: Numbers, direction: str) -> tuple[Numbers, Array]:
+        """K and the errors of M, relative to M on the axis."""
+        power = -z if direction == ADD else z + 1.0
+        upward = power.real + 1j * np.abs(power.imag)
+        value, error = np.zeros(z.size, dtype=np.complex128), np.zeros(z.size)
+        for mean, times in self._blocks:
+            found = _means(mean, upward.tobytes())
+            value += times * found.logs
+            error += times * found.errors
+        if not np.iscomplexobj(z):
+            return value.real, error
+        return np.where(power.imag < 0, np.conj(value), value), error
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        always = self._always
+        return self._moments(z, direction)[0] if always is None else always._log_moment(z, direction)
+
+    def _law(self, direction: str) -> LossLaw:
+        always = self._always
+        if always is not None:
+            return replace(always.law(), of=self)
+        blocks = self._blocks
+
+        def ceiling(t: float, s: Array) -> Array:
+            value, error = self._moments(np.array([t]), direction)
+            fall = sum(times * (mean.deviation * s) ** 2 / mean.count for mean, times in blocks)
+            top = float(_above(value.real, error)[0])
+            return np.asarray(top - 0.5 * fall * (1.0 - 8.0 * UNIT_ROUNDOFF), dtype=np.float64)
+
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._moments(z, direction)[0],
+            moment_error=lambda z: self._moments(z, direction)[1],
+            ceiling=ceiling,
+            largest_t=min(PART_OF_AXIS * self._largest_t, LARGEST_T),
+            is_attained=self.participations == 1,
+            most_nodes=MOST_NODES,
+        )
+
+    def _rdp(self, orders: Array) -> Array:
+        always = self._always
+        if always is not None:
+            return always._bounds(orders)
+        t = orders - 1.0
+        # every record in a step that is known: the epoch without its secret
+        plain = Gaussian(self._noise_multiplier / math.sqrt(self.participations))._bounds(orders)
+        last = self._largest_t
+        known = np.unique(np.concatenate([[SMALL_T, last], t[t < last]]))
+        cost = self._cost(known)
+        bounds = np.interp(t, known, cost) / t
+        bounds = np.where(t < SMALL_T, np.minimum(bounds, cost[known == SMALL_T] / SMALL_T), bounds)
+        if (t > last).any():
+            bounds = np.where(t > last, self._cost_beyond(last, float(cost[-1]), t) / t, bounds)
+        return np.minimum(above(bounds, RELATIVE_ERROR * bounds + ABSOLUTE_ERROR), plain)
+
+    def _cost(self, t: Array) -> Array:
+        """Upper bounds of K in both directions."""
+        found = np.zeros(t.size)
+        for direction in self.directions:
+            value, error = self._moments(t, direction)
+            found = np.maximum(found, _above(value.real, error))
+        return found
+
+    def _cost_beyond(self, last: float, cost: float, t: Array) -> Array:
+        """Upper bounds of K beyond the last t at which it is computed.
+
+        K is convex and not above that of the plain Gaussians, a parabola: so it is below the tangent to that from the
+        last point, and then below the parabola.
+        """
+        bend = 0.5 * self.participations / self._noise_multiplier**2
+        touch = last + math.sqrt(max(last * last + last - cost / bend, 0.0))
+        tangent = cost + bend * (2.0 * touch + 1.0) * (t - last)
+        return np.where(t < touch, tangent * (1.0 + 1e-12), bend * t * (t + 1.0))
+
+
+def _above(value: Array, error: Array) -> Array:
+    """K on the axis, from above, given the relative error of M."""
+    return np.where(error < 0.25, value + 2.0 * error, math.inf)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _means(mean: LognormalMean, powers: bytes) -> Means:
+    """The means at the powers behind these bytes."""
+    w = np.frombuffer(powers, dtype=np.complex128)
+    if mean.count == 1:
+        # one value alone: its moments are those of a normal law
+        return Means(0.5 * mean.deviation**2 * (w * (w - 1.0)), np.zeros(w.size))
+    found = mean.means(w)
+    if np.isnan(found.logs).any() or np.isnan(found.errors).any():
+        raise NumericalError("A mean of lognormal values is not a number in doubles.")
+    return found

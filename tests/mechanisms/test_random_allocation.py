@@ -1,0 +1,193 @@
+"""Random allocation: the truth from the definition, published figures, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dprounds import Accountant, Gaussian, Laplace, PoissonSampled, RandomAllocation, max_rounds, min_noise_multiplier
+from dprounds.accounting.profile import Profile
+from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.mechanisms import Run
+from tests.references.allocation import epoch_delta_of_two
+
+# Noise, steps, epochs, delta and epsilon in both directions, to as many digits as two ways to compute them agree on: by
+# the Mellin integral here and, for one epoch, by a Laplace inversion in 40 digits.
+FIGURES = [
+    (1.0, 100, 1, 1e-5, 0.62093967, 0.42195347),
+    (1.0, 1000, 1, 1e-6, 0.17172868, 0.14943095),
+    (1.0, 100, 10, 1e-5, 1.70149843583, 1.54772729664),
+    (1.0, 234, 60, 1e-5, 2.7663926671, 2.6926185735),
+    (2.0, 1000, 100, 1e-5, 0.6018871101, 0.6015139897),
+    (0.8, 1000, 10, 1e-6, 0.9167158, 0.775043714220),
+    (0.55, 234, 1, 1e-5, 3.47154, 0.76737468),
+]
+
+
+def by_direction(run: Run, direction: str, delta: float) -> tuple[float, float]:
+    return Profile({direction: run.laws[direction]}).epsilon(delta)
+
+
+@pytest.mark.parametrize(("sigma", "steps", "epochs", "delta", "remove", "add"), FIGURES)
+def test_figures(sigma: float, steps: int, epochs: int, delta: float, remove: float, add: float) -> None:
+    run = RandomAllocation(Gaussian(sigma), steps=steps) * epochs
+    for direction, figure in (("remove", remove), ("add", add)):
+        lower, upper = by_direction(run, direction, delta)
+        digit = 10.0 ** -len(str(figure).split(".")[1])
+        assert lower - digit <= figure <= upper + digit
+        assert upper - lower <= 1e-8 * upper
+    guarantee = run.guarantee(delta=delta)
+    assert guarantee.method == "exact"
+    assert guarantee.epsilon == pytest.approx(max(remove, add), abs=2e-5 * remove)
+
+
+def test_two_steps_are_bracketed_at_every_level() -> None:
+    for sigma in (0.7, 1.0, 2.0):
+        profile = RandomAllocation(Gaussian(sigma), steps=2).account.profile
+        for epsilon in (0.1, 1.0, 2.0):
+            lower, upper = profile.delta(epsilon)
+            assert lower <= epoch_delta_of_two(sigma, epsilon) <= upper
+            assert upper - lower <= 1e-9 * upper
+
+
+# By `epoch_delta` of tests/references/allocation.py, in 40 digits, which takes some ten seconds each.
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epsilon", "direction", "truth"),
+    [
+        (1.0, 100, 0.6, "remove", 1.26602093425192e-5),
+        (1.0, 100, 0.620939671624, "remove", 9.99999999957626e-6),
+        (1.0, 100, 0.421953473321, "add", 9.99999999910477e-6),
+        (1.0, 1000, 0.171728684574, "remove", 9.99999991968851e-7),
+        (1.0, 1000, 0.149430954845, "add", 9.99999996599304e-7),
+    ],
+)
+def test_one_epoch_is_that_of_a_laplace_inversion(
+    sigma: float, steps: int, epsilon: float, direction: str, truth: float
+) -> None:
+    laws = (RandomAllocation(Gaussian(sigma), steps=steps) * 1).laws
+    lower, upper = Profile({direction: laws[direction]}).delta(epsilon)
+    assert lower <= truth <= upper
+    assert upper - lower <= 1e-7 * upper
+
+
+def test_monte_carlo_agrees() -> None:
+    sigma, steps, epochs, draws = 1.2, 20, 3, 200_000
+    generator = np.random.default_rng(20)
+    loss = np.zeros(draws)
+    for _ in range(epochs):
+        x = sigma * generator.standard_normal((draws, steps))
+        x[np.arange(draws), generator.integers(steps, size=draws)] += 1.0
+        loss += np.log(np.exp((2 * x - 1) / (2 * sigma**2)).mean(axis=1))
+    epsilon = (RandomAllocation(Gaussian(sigma), steps=steps) * epochs).epsilon(delta=1e-2)
+    excess = np.maximum(-np.expm1(epsilon - loss), 0.0)
+    assert abs(excess.mean() - 1e-2) <= 5 * excess.std() / math.sqrt(draws)
+
+
+def test_repeats_cost_one_epoch_of_less_noise() -> None:
+    repeated = RandomAllocation(Gaussian(2.0), steps=30, repeats=4)
+    once = RandomAllocation(Gaussian(1.0), steps=30)
+    assert repeated.epsilon(delta=1e-5) == pytest.approx(once.epsilon(delta=1e-5), rel=1e-12)
+    assert repeated.epsilon(delta=1e-5) > (RandomAllocation(Gaussian(2.0), steps=30) * 4).epsilon(delta=1e-5)
+
+
+def test_every_step_is_the_gaussian_itself() -> None:
+    every = RandomAllocation(Gaussian(3.0), steps=9, participations=9)
+    assert every.epsilon(delta=1e-5) == pytest.approx((Gaussian(3.0) * 9).epsilon(delta=1e-5), rel=1e-12)
+    assert every.guarantee(delta=1e-5).method == "exact"
+    assert RandomAllocation(Gaussian(3.0), steps=1).epsilon(delta=1e-5) == Gaussian(3.0).epsilon(delta=1e-5)
+
+
+def test_several_participations_are_a_bound_that_no_attack_passes() -> None:
+    """Two of five steps: the likelihood ratio is the mean over all pairs of steps, simulated."""
+    sigma, steps, draws = 1.5, 5, 100_000
+    generator = np.random.default_rng(4)
+    pairs = np.array(list(itertools.combinations(range(steps), 2)))
+    x = sigma * generator.standard_normal((draws, steps))
+    chosen = pairs[generator.integers(len(pairs), size=draws)]
+    np.put_along_axis(x, chosen, np.take_along_axis(x, chosen, axis=1) + 1.0, axis=1)
+    ratio = np.exp((2 * x - 1) / (2 * sigma**2))
+    loss = np.log((ratio[:, pairs[:, 0]] * ratio[:, pairs[:, 1]]).mean(axis=1))
+    step = RandomAllocation(Gaussian(sigma), steps=steps, participations=2)
+    guarantee = step.guarantee(delta=1e-2)
+    assert (guarantee.method, guarantee.lower) == ("bound", 0.0)
+    excess = np.maximum(-np.expm1(guarantee.epsilon - loss), 0.0)
+    assert excess.mean() <= 1e-2 + 3 * excess.std() / math.sqrt(draws)
+    assert excess.mean() >= 5e-3  # and it is not far above
+
+
+def test_allocation_costs_less_than_poisson_sampling_at_the_same_rate() -> None:
+    poisson = PoissonSampled(Gaussian(1.0), 1 / 100) * 1000
+    assert (RandomAllocation(Gaussian(1.0), steps=100) * 10).epsilon(delta=1e-5) < poisson.epsilon(delta=1e-5)
+
+
+def test_planning_counts_epochs() -> None:
+    epoch = RandomAllocation(Gaussian(1.0), steps=100)
+    most = max_rounds(epoch, epsilon=3.0, delta=1e-5)
+    assert (epoch * most).epsilon(delta=1e-5) <= 3.0 < (epoch * (most + 1)).epsilon(delta=1e-5)
+    noise = min_noise_multiplier(
+        lambda noise: RandomAllocation(Gaussian(noise), steps=100) * 10, epsilon=1.0, delta=1e-5
+    )
+    assert (RandomAllocation(Gaussian(noise), steps=100) * 10).epsilon(delta=1e-5) <= 1.0
+    assert (RandomAllocation(Gaussian(0.999 * noise), steps=100) * 10).epsilon(delta=1e-5) > 1.0
+
+
+def test_profile_and_trade_off_answer() -> None:
+    run = RandomAllocation(Gaussian(1.0), steps=100) * 10
+    epsilons = np.array([0.5, 1.0, 2.0])
+    deltas = np.array([run.delta(epsilon=float(epsilon)) for epsilon in epsilons])
+    assert (np.diff(deltas) < 0).all()
+    rates = np.asarray(run.trade_off([0.01, 0.1, 0.5]))
+    assert ((rates >= 0) & (rates <= 1 - np.array([0.01, 0.1, 0.5]))).all()
+    assert (np.diff(rates) < 0).all()
+
+
+def test_an_accountant_writes_and_reads_it() -> None:
+    accountant = Accountant()
+    accountant.record(RandomAllocation(Gaussian(1.0), steps=100, participations=2, repeats=3), rounds=2)
+    assert Accountant.from_json(accountant.to_json()) == accountant
+
+
+def test_mixtures_with_other_parts_add_up() -> None:
+    epoch = RandomAllocation(Gaussian(1.0), steps=100)
+    run = epoch * 5 + PoissonSampled(Gaussian(1.1), 0.01) * 200 + Gaussian(20.0)
+    guarantee = run.guarantee(delta=1e-5)
+    assert guarantee.method == "exact"
+    assert guarantee.epsilon > (epoch * 5).epsilon(delta=1e-5)
+    assert guarantee.sampling == "allocation, poisson"
+
+
+def test_rdp_is_finite_at_every_order_and_below_the_gaussian() -> None:
+    step = RandomAllocation(Gaussian(1.0), steps=100)
+    orders = np.array([1.0 + 1e-9, 1.5, 2.0, 30.0, 32.0, 60.0, 500.0, 1e6])
+    rdp, plain = np.asarray(step.rdp(orders)), np.asarray(Gaussian(1.0).rdp(orders))
+    assert (rdp <= plain * (1 + 1e-12)).all()
+    assert rdp[2] == pytest.approx(math.log1p((math.e - 1) / 100), rel=1e-10)
+    # beyond the powers that are computed: integer orders from below, by the largest value alone
+    for order in (60.0, 500.0):
+        least = (order * (order - 1) / 2 - (order - 1) * math.log(100)) / (order - 1)
+        assert rdp[orders == order] >= least
+
+
+@pytest.mark.parametrize(
+    ("given", "refusal"),
+    [
+        ({"steps": 0}, r"steps must be an integer in \[1, 1000000000\], got 0\."),
+        ({"steps": 10, "participations": 11}, r"participations must be an integer in \[1, 10\], got 11\."),
+        ({"steps": 10, "repeats": 0}, r"repeats must be an integer in \[1, inf\), got 0\."),
+        ({"steps": 10, "relation": "sideways"}, "relation must be one of 'add-remove', 'zero-out', got 'sideways'"),
+    ],
+)
+def test_what_is_outside_is_refused_in_one_line(given: dict[str, object], refusal: str) -> None:
+    with pytest.raises(ParameterError, match=refusal) as found:
+        RandomAllocation(Gaussian(1.0), **given)  # type: ignore[arg-type]
+    assert "\n" not in str(found.value)
+
+
+def test_replace_one_and_other_noise_have_no_theorem() -> None:
+    with pytest.raises(UnsupportedError, match="use 'add-remove' or 'zero-out'"):
+        RandomAllocation(Gaussian(1.0), steps=10, relation="replace-one")
+    with pytest.raises(UnsupportedError, match="allocate a Gaussian"):
+        RandomAllocation(Laplace(1.0), steps=10)
