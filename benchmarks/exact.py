@@ -33,8 +33,8 @@ def history(parts: int) -> Run:
     rng = np.random.default_rng(1)
     noises, rates = rng.uniform(0.8, 2.0, parts).tolist(), rng.uniform(1e-3, 1e-2, parts).tolist()
     rounds = rng.integers(10, 100, parts).tolist()
-    runs = [sampled(noise, rate) * n for noise, rate, n in zip(noises, rates, rounds, strict=True)]
-    whole = runs[0]
+    runs: list[Run] = [sampled(noise, rate) * n for noise, rate, n in zip(noises, rates, rounds, strict=True)]
+    whole: Run = runs[0]
     for run in runs[1:]:
         whole = whole + run
     return whole
