@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dprounds.cli.certificates import certify, verify
 from dprounds.cli.options import SLIPS, flag
 from dprounds.cli.output import FileError
 from dprounds.cli.paper import paper
@@ -64,7 +65,8 @@ for question in QUESTIONS.values():
     if not question.is_curve:
         app.command(question.name, cls=_Command, epilog=_about(question))(command_for(question))
 app.command(cls=_Command, epilog=ASSUMPTIONS)(sweep)
-for command in (paper, serve):
+app.command(cls=_Command, epilog=ASSUMPTIONS)(certify)
+for command in (verify, paper, serve):
     app.command(cls=_Command)(command)
 
 

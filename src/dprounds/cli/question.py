@@ -14,7 +14,7 @@ from dprounds.cli.output import opened, show
 from dprounds.cli.pictures import picture
 from dprounds.questions.vocabulary import ANSWER, DATA, MECHANISMS, WORDS, Question, Word, listed
 
-__all__ = ["command_for"]
+__all__ = ["command_for", "file_option", "typed_option"]
 
 FILES = {
     "run": "A run of several parts: TOML, or an accountant's JSON.",
@@ -43,9 +43,9 @@ def command_for(question: Question) -> Callable[..., None]:
         found = getattr(questions, question.name)(*asked, **given, **files)
         show(found, json=json, plot=plot, draw=lambda: picture(found, setting, **files))
 
-    parameters = {name: _typed(question, WORDS[name]) for name in question.flags}
+    parameters = {name: typed_option(question, WORDS[name]) for name in question.flags}
     method = parameters.pop("method")
-    parameters |= {name: (Annotated[Path | None, _file(name)], None) for name in question.files}
+    parameters |= {name: (Annotated[Path | None, file_option(name)], None) for name in question.files}
     parameters |= {
         "method": method,
         "json": (Annotated[bool, JSON], False),
@@ -73,7 +73,7 @@ def _short(value: float) -> str:
     return f"{value:g}".replace("e-0", "e-")
 
 
-def _typed(question: Question, word: Word) -> tuple[object, object]:
+def typed_option(question: Question, word: Word) -> tuple[object, object]:
     """The type of a flag, with all that help says of it, and its default."""
     required = "Required: " if word.name in question.needs else ""
     if word.kind == "choice":
@@ -120,5 +120,6 @@ def _choice(question: Question, word: Word) -> Any:  # noqa: ANN401  (Typer keep
     )
 
 
-def _file(name: str) -> Any:  # noqa: ANN401  (as above)
+def file_option(name: str) -> Any:  # noqa: ANN401  (as above)
+    """The option of a file that describes releases."""
     return typer.Option(flag(name), help=FILES[name], metavar="FILE", rich_help_panel=DATA)

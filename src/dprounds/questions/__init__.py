@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dprounds.questions.answers import Answer, Answers
-    from dprounds.questions.ask import delta, epsilon, noise, rate, rounds
+    from dprounds.questions.ask import delta, epsilon, noise, rate, rounds, run_of
     from dprounds.questions.conversion import convert
     from dprounds.questions.files import run_from_file, run_from_toml
     from dprounds.questions.setting import MECHANISMS, QuestionError, Setting
@@ -24,12 +24,13 @@ __all__ = [
     "rounds",
     "run_from_file",
     "run_from_toml",
+    "run_of",
 ]
 
 # As in `dprounds` itself: the words for people are here too, and ``dprounds --help`` needs no more than those.
 _MODULES = {
     "answers": ("Answer", "Answers"),
-    "ask": ("delta", "epsilon", "noise", "rate", "rounds"),
+    "ask": ("delta", "epsilon", "noise", "rate", "rounds", "run_of"),
     "conversion": ("convert",),
     "files": ("run_from_file", "run_from_toml"),
     "setting": ("MECHANISMS", "QuestionError", "Setting"),

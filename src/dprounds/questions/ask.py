@@ -38,7 +38,7 @@ from dprounds.questions.setting import QuestionError, Setting
 from dprounds.questions.vocabulary import METHODS, NOISY_MECHANISMS, QUESTIONS
 from dprounds.questions.wording import DELTA, EPSILON, NOISE, RATE, REPETITIONS, ROUNDS, Quantity, plain, rounded
 
-__all__ = ["delta", "epsilon", "noise", "rate", "rounds"]
+__all__ = ["delta", "epsilon", "noise", "rate", "rounds", "run_of"]
 
 # Relative error by which a sum in doubles may exceed the sum of the decimals.
 RELATIVE_SUM_ERROR = 1e-14
@@ -364,6 +364,11 @@ def _run(setting: Setting, run: Run | None) -> tuple[Run, dict[str, object]]:
         return setting.run(), _derived(setting) | {"rounds": setting.total_rounds()}
     _alone(setting)
     return run, {"run": repr(run), "rounds": run.rounds}
+
+
+def run_of(setting: Setting, run: Run | None = None) -> Run:
+    """The run that a setting describes, or the one that is given in its place."""
+    return _run(setting, run)[0]
 
 
 def _alone(setting: Setting) -> None:

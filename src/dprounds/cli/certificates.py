@@ -1,0 +1,101 @@
+"""``dprounds certify`` and ``dprounds verify``: what a run costs, as a claim that anybody can check."""
+
+from __future__ import annotations
+
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dprounds.cli.options import number
+from dprounds.cli.output import FileError, opened
+from dprounds.cli.question import file_option, typed_option
+from dprounds.questions.vocabulary import ANSWER, BUDGET, QUESTIONS, WORDS
+
+__all__ = ["certify", "setting_parameters", "verify"]
+
+ASKED = QUESTIONS["epsilon"]  # whose words describe a run and its δ
+DIGITS = 5
+OUT = typer.Option(
+    "--out", "-o", help="Required: the certificate, a JSON file.", metavar="FILE", rich_help_panel=ANSWER
+)
+EPSILON = typer.Option(
+    "--epsilon", help="Certify δ at this ε instead.", parser=number, metavar="NUMBER", rich_help_panel=BUDGET
+)
+TWO_SIDED = typer.Option(
+    "--two-sided", help="Claim also that ε − 1e-4 is not enough.", metavar="", rich_help_panel=ANSWER
+)
+SIGNIFICANT = typer.Option("--digits", help="Digits of the number that is claimed.", rich_help_panel=ANSWER)
+
+
+def setting_parameters() -> dict[str, tuple[object, object]]:
+    """The flags that describe a run and its δ, with their types and defaults."""
+    parameters = {name: typed_option(ASKED, WORDS[name]) for name in ASKED.flags if name != "method"}
+    return parameters | {"run": (Annotated[Path | None, file_option("run")], None)}
+
+
+def signature(parameters: dict[str, tuple[object, object]]) -> Signature:
+    """Of a command with these flags."""
+    return Signature(
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in parameters.items()
+        ]
+    )
+
+
+def certify(
+    *,
+    run: Path | None,
+    delta: float | None,
+    epsilon: float | None,
+    out: Path | None,
+    two_sided: bool,
+    digits: int,
+    **typed: Any,  # noqa: ANN401  (what the flags hold)
+) -> None:
+    """Write a certificate of what this run costs: a claim, rounded up to a short decimal, with its evidence.
+
+    Whoever has python-flint can check it with dprounds verify, or with the one file certificates/checker.py alone.
+
+    Example: dprounds certify --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
+    --out claim.json
+    """
+    from dprounds import certificates, questions
+
+    if out is None:
+        raise questions.QuestionError("{argument} is missing: name the file of the certificate.", argument="out")
+    if (delta is None) == (epsilon is None):
+        raise questions.QuestionError("Give either {argument} or {epsilon}.", argument="delta")
+    release = questions.run_of(questions.Setting(**typed), opened(run))
+    claim = certificates.certify(release, delta=delta, epsilon=epsilon, two_sided=two_sided, digits=digits)
+    try:
+        claim.save(out)
+    except OSError as error:
+        raise FileError(f"{out} cannot be written: {error.strerror or error}.") from None
+    print(claim.sentence)
+    print(f"Written to {out}, SHA-256 {claim.sha256}.")
+
+
+vars(certify)["__signature__"] = signature(
+    {
+        **setting_parameters(),
+        "epsilon": (Annotated[float | None, EPSILON], None),
+        "out": (Annotated[Path | None, OUT], None),
+        "two_sided": (Annotated[bool, TWO_SIDED], False),
+        "digits": (Annotated[int, SIGNIFICANT], DIGITS),
+    }
+)
+
+
+def verify(
+    certificate: Annotated[Path, typer.Argument(metavar="CLAIM", help="A certificate, as dprounds certify writes it.")],
+) -> None:
+    """Check a certificate: every bound is computed again in ball arithmetic, and nothing in it is trusted.
+
+    Example: dprounds verify claim.json
+    """
+    from dprounds import certificates
+
+    print(certificates.verify(certificate).sentence)
