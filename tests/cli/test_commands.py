@@ -228,7 +228,10 @@ def test_the_endings_of_pictures_are_those_of_the_library() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["rounds", "epsilon", "delta", "noise", "rate", "convert", "sweep", "certify", "verify", "paper", "serve"],
+    [
+        *("rounds", "epsilon", "delta", "noise", "rate", "convert", "sweep", "certify", "verify", "paper", "serve"),
+        *(f"ledger {word}" for word in ("open", "reserve", "commit", "void", "status", "history", "verify")),
+    ],
 )
 def test_every_command_has_help_with_an_example(dprounds: Any, command: str) -> None:
     code, out, _ = dprounds(f"{command} --help")

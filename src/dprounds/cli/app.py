@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from dprounds.cli import ledger
 from dprounds.cli.certificates import certify, verify
 from dprounds.cli.options import SLIPS, flag
 from dprounds.cli.output import FileError
@@ -68,6 +69,10 @@ app.command(cls=_Command, epilog=ASSUMPTIONS)(sweep)
 app.command(cls=_Command, epilog=ASSUMPTIONS)(certify)
 for command in (verify, paper, serve):
     app.command(cls=_Command)(command)
+ledger_app = typer.Typer(cls=_Group, help=ledger.HELP, no_args_is_help=True)
+for name, command in ledger.COMMANDS.items():
+    ledger_app.command(name, cls=_Command, epilog=ASSUMPTIONS if name == "reserve" else None)(command)
+app.add_typer(ledger_app, name="ledger")
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,371 @@
+"""``dprounds ledger``: one budget for many jobs, kept in a database."""
+
+from __future__ import annotations
+
+import csv
+import json as json_text
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dprounds.cli.options import number
+from dprounds.cli.output import FileError, opened
+from dprounds.cli.question import file_option, typed_option
+from dprounds.errors import ParameterError
+from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
+
+if TYPE_CHECKING:  # the library loads when a command runs, not for --help
+    from dprounds.ledger import Entry, Ledger, Status
+
+__all__ = ["COMMANDS", "HELP"]
+
+VARIABLE = "DPROUNDS_LEDGER"
+HELP = f"""One budget for many jobs, kept in a database: reserve before the work, commit after it.
+
+Every command takes --url, or the environment variable {VARIABLE}: sqlite:///budget.db, or postgresql+psycopg://…
+
+Example: dprounds ledger open patients --epsilon 3 --delta 1e-6 --url sqlite:///budget.db"""
+LEDGER, JOB = "The ledger", "The job"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
+Key = Annotated[
+    str, typer.Option("--key", metavar="TEXT", help="Required: the job. A retry with the same key is free.")
+]
+By = Annotated[str, typer.Option("--by", metavar="TEXT", help="Who asks.")]
+Url = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help=f"The ledger, or {VARIABLE}.", rich_help_panel=LEDGER)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Blocks = Annotated[
+    list[str] | None,
+    typer.Option("--block", metavar="TEXT", help="A block that the job reads; may be repeated.", rich_help_panel=JOB),
+]
+
+
+def open_budget(
+    name: Name,
+    *,
+    epsilon: Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", help="Required: budget ε.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="Budget δ; none for a pure one.")
+    ] = None,
+    filter: Annotated[
+        str, typer.Option(metavar="WORD", help="What is added up: gaussian, renyi or pure.")
+    ] = "gaussian",
+    relation: Annotated[
+        str, typer.Option(metavar="WORD", help="Which data sets are neighbours: add-remove, replace-one or zero-out.")
+    ] = "add-remove",
+    blocks: Annotated[bool, typer.Option("--blocks", help="Records belong to blocks, each with all of it.")] = False,
+    order: Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", help="Rényi order, of renyi.")] = None,
+    revealed: Annotated[
+        float | None, typer.Option(parser=number, metavar="NUMBER", help="The part of δ that jobs may reveal.")
+    ] = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="What to remember.")] = "",
+    by: By = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Open the budget of a data set, which never changes.
+
+    gaussian is for DP-SGD and Gaussian queries; renyi for many runs with little noise; pure for δ = 0.
+
+    Example: dprounds ledger open patients --epsilon 3 --delta 1e-6
+    """
+    if epsilon is None:
+        raise ParameterError("{argument} must be given.", argument="epsilon")
+    with _ledger(url) as ledger:
+        ledger.open(
+            name,
+            epsilon=epsilon,
+            delta=delta,
+            filter=filter,
+            relation=relation,
+            blocks=blocks,
+            order=order,
+            revealed=revealed,
+            note=note,
+            by=by,
+        )
+        status = ledger.status(name)
+    _say(json, _as_dict(status), f"Opened the {status.filter} budget of {name}: {_budget(status)}.")
+
+
+def _reserve(
+    name: str,
+    *,
+    key: str,
+    by: str,
+    block: list[str] | None,
+    reveal: float | None,
+    run: Path | None,
+    url: str | None,
+    json: bool,
+    **typed: Any,  # noqa: ANN401  (what the flags of a setting hold)
+) -> None:
+    from dprounds import questions
+
+    job = questions.run_of(questions.Setting(**typed), opened(run))
+    with _ledger(url) as ledger:
+        grant = ledger.reserve(name, job, key=key, by=by, blocks=block, delta=reveal)
+        status = ledger.status(name)
+    told = {"name": name, "key": key, "state": grant.state, "run": repr(job), "share_left": status.share_left}
+    _say(json, told, f"{key} is {grant.state}: {_percent(status.share_left)} of the budget of {name} is left.")
+
+
+def _reserve_command() -> Any:  # noqa: ANN401  (a function whose flags are made of the vocabulary)
+    """The command that reserves a job, with a flag for each word that describes one."""
+    asked = QUESTIONS["epsilon"]
+    reveal = typer.Option(
+        "--reveal", parser=number, metavar="NUMBER", help="What the job may reveal of δ.", rich_help_panel=JOB
+    )
+    parameters: dict[str, tuple[object, object]] = {
+        "key": (Key, ...),
+        "by": (By, ""),
+        "block": (Blocks, None),
+        "reveal": (Annotated[float | None, reveal], None),
+        **{word: typed_option(asked, WORDS[word]) for word in asked.flags if word in SETTING},
+        "run": (Annotated[Path | None, file_option("run")], None),
+        "url": (Url, None),
+        "json": (Json, False),
+    }
+    kinds = [Parameter("name", Parameter.POSITIONAL_OR_KEYWORD, annotation=Name)]
+    kinds += [
+        Parameter(word, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+        for word, (annotation, default) in parameters.items()
+    ]
+
+    def reserve(*given: Any, **typed: Any) -> None:  # noqa: ANN401  (as above)
+        _reserve(*given, **typed)
+
+    vars(reserve)["__signature__"] = Signature(kinds)
+    reserve.__doc__ = """Charge a job before it begins; exit code 1, and nothing is charged, if it does not fit.
+
+    The flags are those of `dprounds epsilon`, or --run FILE.
+
+    Example: dprounds ledger reserve patients --key means --noise-multiplier 20 --rounds 100
+    """
+    return reserve
+
+
+def commit(name: Name, *, key: Key, by: By = "", url: Url = None, json: Json = False) -> None:
+    """Record that a reserved job was done.
+
+    Example: dprounds ledger commit patients --key means
+    """
+    with _ledger(url) as ledger:
+        ledger.commit(name, key, by=by)
+    _say(json, {"name": name, "key": key, "state": "committed"}, f"{key} is committed.")
+
+
+def void(
+    name: Name,
+    *,
+    key: Key,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Required: why it never read the data.")],
+    by: By = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Give a reservation back, on your word that the job never looked at the data.
+
+    Example: dprounds ledger void patients --key means --reason "never started"
+    """
+    with _ledger(url) as ledger:
+        ledger.void(name, key, reason=reason, by=by)
+    _say(json, {"name": name, "key": key, "state": "voided"}, f"{key} is voided; it stays in the history.")
+
+
+def status(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The data set; all of them by default.")] = None,
+    *,
+    block: Annotated[str | None, typer.Option("--block", metavar="TEXT", help="Of one block.")] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """What is left, and which numbers may be published.
+
+    Example: dprounds ledger status patients
+    """
+    with _ledger(url) as ledger:
+        names = ledger.names() if name is None else [name]
+        found = [ledger.status(each, block=block) for each in names]
+    if json:
+        every = [_as_dict(each) for each in found]
+        _print_json(every if name is None else every[0])
+        return
+    if name is None:
+        _table(
+            ("data set", "budget", "filter", "left", "reserved", "committed"),
+            [
+                (each.name, _budget(each), each.filter, _percent(each.share_left), each.reserved, each.committed)
+                for each in found
+            ],
+        )
+        return
+    for line in _described(found[0]):
+        print(line)
+
+
+def history(
+    name: Name,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file: .csv or .json.")
+    ] = None,
+    after: Annotated[int, typer.Option(metavar="N", help="Only entries after this number.")] = 0,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """All entries of a data set, oldest first.
+
+    Example: dprounds ledger history patients --out history.csv
+    """
+    if out is not None and out.suffix.lower() not in (".csv", ".json"):
+        raise FileError(f"{out} must end in .csv or .json.")
+    with _ledger(url) as ledger:
+        entries = [_flat(entry, ledger.budget(name).filter.sums) for entry in ledger.history(name, after=after)]
+    if out is not None:
+        _write(out, entries)
+        print(f"{len(entries):,} entries written to {out}.")
+    elif json:
+        _print_json(entries)
+    else:
+        columns = ("number", "at", "kind", "key", "by", "run")
+        _table(columns, [tuple(entry[column] for column in columns) for entry in entries])
+
+
+def verify(*, url: Url = None, json: Json = False) -> None:
+    """Recompute the chain, every cost from its run, and every total; exit code 1 if anything does not fit.
+
+    Example: dprounds ledger verify
+    """
+    with _ledger(url) as ledger:
+        ledger.verify()
+        heads = {name: ledger.status(name).head for name in ledger.names()}
+    sets = "1 data set" if len(heads) == 1 else f"{len(heads):,} data sets"
+    _say(json, {"verified": True, "heads": heads}, f"Everything fits: {sets}.")
+
+
+COMMANDS: Mapping[str, Any] = {
+    "open": open_budget,
+    "reserve": _reserve_command(),
+    "commit": commit,
+    "void": void,
+    "status": status,
+    "history": history,
+    "verify": verify,
+}
+
+
+@contextmanager
+def _ledger(url: str | None) -> Iterator[Ledger]:
+    """The ledger that a flag or the environment names; closed at the end."""
+    given = url or os.environ.get(VARIABLE)
+    if not given:
+        raise ParameterError(f"{{argument}} must be given, or {VARIABLE} be set.", argument="url")
+    from dprounds.ledger import Ledger
+
+    found = Ledger(given)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def _described(found: Status) -> Iterator[str]:
+    """A budget in a few lines, with what may be published of it."""
+    from dprounds.questions.wording import EPSILON, plain
+
+    yield f"{found.name}: {_budget(found)}, {found.filter} filter, {found.relation}"
+    if found.note:
+        yield found.note
+    of = f" of the fullest of {found.blocks:,} blocks" if found.has_blocks else ""
+    yield f"{_percent(found.share_left)} is left{of}; about ε = {EPSILON.text(found.epsilon_spent)} is spent."
+    yield f"{found.reserved:,} jobs reserved, {found.committed:,} committed, {found.voided:,} voided."
+    yield f"You may publish: {_budget(found)}, whatever was asked and however it was chosen."
+    if found.reading is not None:
+        at = f" at δ = {plain(found.delta)}" if found.delta else ""
+        yield f"You may also publish what is spent so far by the odometer: ε = {EPSILON.text(found.reading)}{at}."
+    if found.delta:
+        yield "What is left and about what is spent is no guarantee: do not state it as one."
+
+
+def _budget(found: Status) -> str:
+    from dprounds.questions.wording import plain
+
+    return f"ε = {plain(found.epsilon)}" + (f" at δ = {plain(found.delta)}" if found.delta else "")
+
+
+def _percent(share: float) -> str:
+    """A share in percent, rounded down."""
+    return f"{int(share * 10_000) / 100:.2f} %"
+
+
+def _as_dict(found: Status) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(found)
+
+
+def _flat(entry: Entry, sums: tuple[str, ...]) -> dict[str, Any]:
+    """An entry as a row of a table: each cost by its name, in units of 2^-60 and exact."""
+    cost = {f"{name}_units": str(amount) for name, amount in zip(sums, entry.cost, strict=False)}
+    return {
+        "number": entry.number,
+        "at": entry.at,
+        "kind": entry.kind,
+        "key": entry.key,
+        "by": entry.by,
+        "run": "" if entry.run is None else repr(entry.run),
+        **{f"{name}_units": "" for name in sums},
+        **cost,
+        "blocks": " ".join(entry.blocks),
+        "detail": entry.detail,
+        "version": entry.version,
+        "hash": entry.hash,
+    }
+
+
+def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+    try:
+        if path.suffix.lower() == ".json":
+            path.write_text(json_text.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            return
+        with path.open("w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, fieldnames=list(entries[0]) if entries else ["number"])
+            table.writeheader()
+            table.writerows(entries)
+    except OSError as error:
+        raise FileError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _say(json: bool, told: dict[str, Any], sentence: str) -> None:
+    if json:
+        _print_json(told)
+    else:
+        print(sentence)
+
+
+def _print_json(told: object) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(json_text.dumps(told, indent=2, ensure_ascii=encoding.lower().replace("-", "") != "utf8", allow_nan=False))
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        drawn.add_column(column)
+    for row in rows:
+        drawn.add_row(*(escape(f"{value:,}" if isinstance(value, int) else str(value)) for value in row))
+    Console(highlight=False).print(drawn)

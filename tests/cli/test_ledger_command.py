@@ -1,0 +1,136 @@
+"""``dprounds ledger``: the same ledger as in Python, with exit codes that a script can go by."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dprounds.cli import main
+
+Typed = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """A line that was typed after ``dprounds ledger``, on a ledger with one budget."""
+    monkeypatch.setenv("DPROUNDS_LEDGER", f"sqlite:///{tmp_path}/budget.db")
+
+    def run(line: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = main(["ledger", *shlex.split(line)])
+        out, err = capsys.readouterr()
+        return code, " ".join(out.split()), " ".join(err.split())
+
+    assert run("open patients --epsilon 6 --delta 1e-5 --note 'a study'")[0] == 0
+    return run
+
+
+def test_a_job_is_reserved_committed_and_seen(ledger: Typed) -> None:
+    assert ledger("reserve patients --key train --noise-multiplier 20 --rounds 600 --by research") == (
+        0,
+        "train is reserved: 12.45 % of the budget of patients is left.",
+        "",
+    )
+    assert ledger("commit patients --key train") == (0, "train is committed.", "")
+    code, out, _ = ledger("status patients")
+    assert code == 0
+    assert "a study" in out
+    assert "You may publish: ε = 6 at δ = 1e-05" in out
+    assert "1 committed" in out
+    assert "patients" in ledger("status")[1]
+    code, out, _ = ledger("history patients")
+    assert [word for word in ("open", "reserve", "commit") if word in out] == ["open", "reserve", "commit"]
+    assert ledger("verify") == (0, "Everything fits: 1 data set.", "")
+
+
+def test_a_job_that_does_not_fit_ends_with_one_sentence_and_code_1(ledger: Typed) -> None:
+    code, out, err = ledger("reserve patients --key train --noise-multiplier 20 --rounds 1000")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: The budget of 'patients' (epsilon 6, delta 1e-05) does not allow this job")
+    assert err.endswith("685 of its 1,000 rounds would fit.")
+    assert json.loads(ledger("status patients --json")[1])["entries"] == 1
+
+
+def test_a_reservation_is_voided_with_a_reason(ledger: Typed) -> None:
+    ledger("reserve patients --key train --noise-multiplier 20 --rounds 1")
+    assert ledger("void patients --key train --reason 'never started'")[:2] == (
+        0,
+        "train is voided; it stays in the history.",
+    )
+    assert ledger("commit patients --key train")[0] == 1
+    assert ledger("void patients --key train")[0] == 2
+
+
+def test_json_holds_every_digit(ledger: Typed) -> None:
+    told = json.loads(ledger("reserve patients --key train --noise-multiplier 20 --rounds 100 --json")[1])
+    assert told["state"] == "reserved"
+    assert told["run"] == "Gaussian(20.0) * 100"
+    status = json.loads(ledger("status --json")[1])
+    assert status[0]["share_left"] == told["share_left"]
+    entries = json.loads(ledger("history patients --json")[1])
+    assert int(entries[1]["mu_squared_units"]) >= 2**60 // 4
+    assert json.loads(ledger("verify --json")[1])["heads"] == {"patients": entries[1]["hash"]}
+    assert json.loads(ledger("history patients --after 1 --json")[1]) == entries[1:]
+
+
+def test_a_file_describes_the_job(ledger: Typed, tmp_path: Path) -> None:
+    run = tmp_path / "run.toml"
+    run.write_text("[[part]]\nnoise_multiplier = 20.0\nrounds = 3\n")
+    code, _, err = ledger(f"reserve patients --key train --run {run}")
+    assert (code, err) == (0, "")
+    assert json.loads(ledger("history patients --json")[1])[1]["run"] == "Gaussian(20.0) * 3"
+    assert ledger(f"reserve patients --key other --run {run} --rounds 4")[0] == 2
+
+
+def test_history_is_written_as_csv_or_json(ledger: Typed, tmp_path: Path) -> None:
+    ledger("reserve patients --key 'a, \"b\"' --noise-multiplier 20 --rounds 1")
+    assert ledger(f"history patients --out {tmp_path}/h.csv")[0] == 0
+    with (tmp_path / "h.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["key"] for row in rows] == ["", 'a, "b"']
+    assert ledger(f"history patients --out {tmp_path}/h.json")[0] == 0
+    assert [row["key"] for row in json.loads((tmp_path / "h.json").read_text())] == ["", 'a, "b"']
+    assert "must end in .csv or .json" in ledger(f"history patients --out {tmp_path}/h.txt")[2]
+    assert "cannot be written" in ledger(f"history patients --out {tmp_path}/no/h.csv")[2]
+
+
+def test_blocks_are_named_one_by_one(ledger: Typed) -> None:
+    ledger("open days --epsilon 6 --delta 1e-5 --blocks --filter renyi --order 5")
+    assert ledger("reserve days --key a --noise-multiplier 20 --rounds 1 --block 2026-01 --block 2026-02")[0] == 0
+    assert "blocks must list" in ledger("reserve days --key b --noise-multiplier 20 --rounds 1")[2].replace("--", "")
+    status = json.loads(ledger("status days --json")[1])
+    assert (status["blocks"], status["order"]) == (2, 5.0)
+    assert json.loads(ledger("status days --block 2026-03 --json")[1])["share_left"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("open patients --epsilon 1 --delta 1e-5", 1, "there is a budget named 'patients' already"),
+        ("open others --delta 1e-5", 1, "--epsilon must be given"),
+        ("open others --epsilon nan --delta 1e-5", 1, "--epsilon must be in"),
+        ("open others --epsilon 1", 1, "--delta must be given"),
+        ("open others --epsilon 1 --delta 1e-5 --filter natural", 1, "--filter must be one of"),
+        ("reserve nobody --key a --noise-multiplier 20 --rounds 1", 1, "there is none named 'nobody'"),
+        ("reserve patients --noise-multiplier 20 --rounds 1", 2, "--key"),
+        ("reserve patients --key a", 2, "--noise-multiplier"),
+        ("commit patients --key a", 1, "has none with key 'a'"),
+        ("status nobody", 1, "there is none named 'nobody'"),
+        ("status --url nowhere", 1, "--url must name a database"),
+    ],
+)
+def test_what_is_wrong_is_one_line(ledger: Typed, line: str, code: int, said: str) -> None:
+    found, out, err = ledger(line)
+    assert (found, out) == (code, "")
+    assert said in err
+
+
+def test_without_a_url_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("DPROUNDS_LEDGER", raising=False)
+    assert main(["ledger", "status"]) == 1
+    assert "--url must be given, or DPROUNDS_LEDGER be set." in capsys.readouterr().err
