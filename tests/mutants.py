@@ -39,7 +39,7 @@ class Mutant:
 def change(owner: Any, name: str, value: object) -> None:
     """Gives a module or a class another value of a name that it has."""
     if not hasattr(owner, name):
-        raise SystemExit(f"{owner.__name__} has no {name}: say in tests/mutants.py what became of it.")
+        raise SystemExit(f"{owner} has no {name}: say in tests/mutants.py what became of it.")
     setattr(owner, name, value)
 
 
@@ -182,6 +182,50 @@ def checker_with(old: str, new: str) -> Mutant:
     return Mutant(apply, CHECKER)
 
 
+def no_bound_of(owner: str, name: str, value: object) -> Callable[[], None]:
+    """A method of a class, `module.Class`, that returns a bound, returns that there is nothing to bound."""
+
+    def apply() -> None:
+        module, _, kind = owner.rpartition(".")
+        change(getattr(importlib.import_module(f"dprounds.accounting.{module}"), kind), name, lambda *_, **__: value)
+
+    return apply
+
+
+def level_forgets(field: str) -> Callable[[], None]:
+    """Every level has nothing to bound here."""
+
+    def apply() -> None:
+        from dprounds.accounting.levels import _Level
+
+        change(_Level, field, np.float64(-math.inf))
+
+    return apply
+
+
+def no_quadrature(still: bool) -> Callable[[], None]:
+    """One of the two kinds of quadrature of one round is exact."""
+
+    def apply() -> None:
+        from dprounds.accounting.levels import _Level
+
+        moved: Callable[..., Any] = _Level._moved
+
+        def partly(*given: Any, **kind: bool) -> Any:
+            return moved(*given, **kind) - (math.inf if kind.get("still", False) == still else 0.0)
+
+        change(_Level, "_moved", partly)
+
+    return apply
+
+
+def no_overlap() -> None:
+    """Rounds that two levels count are counted once."""
+    from dprounds.accounting.levels import LevelledLine
+
+    change(LevelledLine, "_overlap", 0.0)
+
+
 MUTANTS: dict[str, Mutant] = {
     "line: alias below": Mutant(no_alias(True), BUDGET),
     "line: alias above": Mutant(no_alias(False), BUDGET),
@@ -230,6 +274,15 @@ MUTANTS: dict[str, Mutant] = {
     "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),
     "discrete_pair: MASS_ERROR": Mutant(zero("MASS_ERROR", "mechanisms.discrete_pair"), TERMS),
     "discrete_pair: LOSS_UNITS": Mutant(zero("LOSS_UNITS", "mechanisms.discrete_pair"), TERMS),
+    "levels: alias above": Mutant(level_forgets("f_above"), LEVELS),
+    "levels: alias below": Mutant(level_forgets("f_below"), LEVELS),
+    "levels: truncation": Mutant(level_forgets("log_ceiling"), LEVELS),
+    "levels: high": Mutant(no_bound_of("levels.LevelledLine", "_high_remainder", []), LEVELS),
+    "levels: low": Mutant(no_bound_of("levels.LevelledLine", "_low_remainder", []), LEVELS),
+    "levels: overlap": Mutant(no_overlap, LEVELS),
+    "levels: quadrature": Mutant(no_quadrature(False), LEVELS),
+    "levels: quadrature that is not damped": Mutant(no_quadrature(True), LEVELS),
+    "steps: outside of the grid": Mutant(no_bound_of("steps.Grid", "outside", -math.inf), LEVELS),
     "levels: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.levels"), LEVELS),
     "levels: EXPONENT_OF_SUM": Mutant(zero("EXPONENT_OF_SUM", "accounting.levels", value=math.inf), LEVELS),
     "levels: SUMMAND_ERROR": Mutant(zero("SUMMAND_ERROR", "accounting.levels"), LEVELS),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from mpmath import mp, mpc, mpf
 from dprounds.accounting import levels, steps
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels import LevelledLine, LevelPlan
+from dprounds.accounting.levels import Block, LevelledLine, LevelPlan, _Level
 from dprounds.accounting.place_levels import _Places, levels_near
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.steps import Factor, Grid, Step
@@ -50,6 +53,7 @@ TWO_ROUNDS = [
     (0.4, 1e-6, 0.1, "remove"),
     (50.0, 0.01, 1e-3, "remove"),
     (0.7, 0.9, 3.0, "remove"),
+    (3.5, 2e-4, 2.3e-3, "remove"),  # a wide strip around a wide angle would need a longer grid
 ]
 
 
@@ -69,6 +73,7 @@ HARD = [
     (1.1, 256 / 60_000, 3, 1e-5, 0.0698800682),
     (1.1, 256 / 60_000, 60, 1e-5, 0.1810141273),
     (0.3, 1e-9, 10, 1e-9, 8.0401488e-6),
+    (2.593324454756874, 0.0005152455237509802, 3, 7.566538646820246e-24, 0.017193861420),
 ]
 
 
@@ -107,12 +112,15 @@ ADDED = (1.0, 1e-3, 1e-3, "add")
 Case = tuple[float, float, float, str]
 
 
+truth_of = cache(two_rounds_delta)  # a quadrature in arbitrary precision
+
+
 class Broken:
     """Two rounds at one epsilon: the truth, and lines whose plan was spoilt."""
 
     def __init__(self, case: Case, tolerance: float = 1e-10) -> None:
         sigma, rate, self.epsilon, direction = case
-        self.truth = two_rounds_delta(*case)
+        self.truth = truth_of(*case)
         self.pair = TurnedNormal(sigma, rate, direction == "remove")
         with np.errstate(all="ignore"):
             self.plan = _Places(self.pair, 2.0, self.epsilon, math.log(self.truth), tolerance).plan()
@@ -176,6 +184,102 @@ def test_aliases_count(case: Case) -> None:
         level.f_above = np.full_like(level.f_above, -np.inf)
         level.f_below = np.full_like(level.f_below, -np.inf)
     assert not run.holds(line)
+
+
+def without_aliases(line: LevelledLine, side: str) -> LevelledLine:
+    for level in line._levels:
+        setattr(level, f"f_{side}", np.full_like(getattr(level, f"f_{side}"), -np.inf))
+    return line
+
+
+def is_alias_needed(case: Case, side: str, *, knows_below: bool | None = None) -> bool:
+    """Whether a bracket on shorter periods misses the truth without the aliases of a side; with them it never does."""
+    run, needed = Broken(case), False
+    # where levels are put decides at which period and line an alias is more than all other errors
+    for shorter, moved_t in itertools.product((1.1, 1.2, 1.3, 1.6, 2.0, 3.0), (0.5, 1.0, 1.5)):
+
+        def change(level: LevelPlan, shorter: float = shorter, moved_t: float = moved_t) -> LevelPlan:
+            level = level._replace(step=shorter * level.step, t=moved_t * level.t)
+            if knows_below is None:
+                return level
+            return level._replace(knows_below=knows_below, below=level.t * np.linspace(0.05, 0.95, 12))
+
+        try:
+            line = run.line(change)
+            assert run.holds(line)
+        except NumericalError:
+            continue
+        needed = needed or not run.holds(without_aliases(line, side))
+    return needed
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_aliases_above_count(case: Case) -> None:
+    assert is_alias_needed(case, "above")
+
+
+@pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
+def test_aliases_below_count(case: Case) -> None:
+    assert is_alias_needed(case, "below", knows_below=False)
+
+
+def test_what_is_left_of_known_aliases_counts() -> None:
+    assert is_alias_needed(ADDED, "below", knows_below=True)
+
+
+@pytest.mark.parametrize("at", [0, 1])  # of P, of Q
+def test_known_aliases_below_are_subtracted(at: int) -> None:
+    run = Broken(RARE)
+    line = run.line(lambda level: level._replace(step=2.0 * level.step))
+    assert all(level.plan.knows_below for level in line._levels)
+    assert run.holds(line)
+    for level in line._levels:
+        known = list(level._known)
+        known[at] = known[at]._replace(log=-math.inf)
+        level._known = (known[0], known[1])
+    assert not run.holds(line)
+
+
+MIXED: Case = (0.7, 0.9, 3.0, "remove")
+
+
+@pytest.mark.parametrize("case", [COMMON, ADDED, MIXED])
+def test_what_is_outside_of_the_grid_counts(case: Case) -> None:
+    run, needed = Broken(case), 0
+    for cut in (5.0, 6.0, 8.0, 10.0, 12.0, 15.0):
+
+        def change(level: LevelPlan, cut: float = cut) -> LevelPlan:
+            return level._replace(ends=(level.ends[0] + cut, level.ends[1]))
+
+        try:
+            assert run.holds(run.line(change))
+        except NumericalError:  # it says so
+            continue
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Grid, "outside", lambda *_, **__: -math.inf)
+            needed += not run.holds(run.line(change))
+    assert needed
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_both_kinds_of_quadrature_count(still: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far along a line M is damped, but not the parts of it that are linear in z: each kind has its own bound."""
+    run = Broken((2.0, 0.3, 1.0, "remove") if still else (2.0, 0.3, 0.3, "add"))
+    factor, block, step = (0.1, Block(100, 102, 0.3, 0.1), 0.09) if still else (1.0, Block(24, 54, 0.2, 0.3), 0.08)
+    level = run.line(lambda level: level._replace(high=moved(level.high, factor)))._levels[-1]
+    with np.errstate(all="ignore"):
+        exact = level._block(block)[0]
+        level.grid = Grid(level.pair, *level.plan.ends, step)
+        coarse, _, errors, _ = level._block(block)
+        assert (np.abs(coarse - exact) <= errors).all()
+        bound: Callable[..., Any] = _Level._moved
+
+        def partly(*given: Any, **kind: bool) -> Any:
+            return bound(*given, **kind) - (math.inf if kind.get("still", False) == still else 0.0)
+
+        monkeypatch.setattr(_Level, "_moved", partly)
+        coarse, _, errors, _ = level._block(block)
+        assert not (np.abs(coarse - exact) <= errors).all()
 
 
 def fewer(level: LevelPlan, part: int) -> LevelPlan:
@@ -280,6 +384,34 @@ def test_an_upper_sum_is_not_below_the_integral(power: float) -> None:
         exponents = exponents + np.logaddexp(*one.parts(fine.x, 0.2))
     exact = float(steps.log_sum(exponents))
     assert exact <= coarse.upper_sum(power, factors, 0.2) <= exact + 3.0
+
+
+def test_the_second_part_of_a_step_is_its_modulus_on_a_moved_line() -> None:
+    """b phi(a) exp(b^2/2) with X turned by the strip: not below it, and above by no more than what is rounded."""
+    step, angle, strip = Step(50.0, 5.0), 0.2, 0.15
+    x = np.array([20.0, 45.0, 50.0, 60.0])
+    _, second = Factor(step, False).parts(x, angle, strip)
+    with mp.workdps(40):
+        for value, log in zip(x.tolist(), second.tolist(), strict=True):
+            turned = mpf(value) * mp.expj(mpf(strip))
+            a = (turned * mp.cos(mpf(angle)) - 50) / 5
+            b = turned * mp.sin(mpf(angle)) / 5
+            modulus = abs(b * mp.exp(-a * a / 2 + b * b / 2)) / mp.sqrt(2 * mp.pi)
+            assert modulus <= mp.exp(mpf(log)) <= modulus * (1 + mpf("1e-6"))
+
+
+def test_a_peak_between_two_points_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step whose turned part peaks within one cell: refused, since its ends know nothing of the peak."""
+    pair, angle = TurnedNormal(0.8, 0.01, True), 0.3
+    factors = (Factor(Step(math.exp(3.015), 0.1), True), Factor(Step(math.exp(3.015), 0.1), False))
+    coarse, fine = Grid(pair, -15.0, 6.0, 0.03), Grid(pair, -15.0, 6.0, 0.004)
+    exponents = fine.log_n + fine.turned(angle)[0] + fine.growth(angle)
+    for one in factors:
+        exponents = exponents + np.logaddexp(*one.parts(fine.x, angle))
+    exact = float(steps.log_sum(exponents))
+    assert coarse.upper_sum(1.0, factors, angle) == math.inf
+    monkeypatch.setattr(steps, "LARGEST_CELL", math.inf)
+    assert coarse.upper_sum(1.0, factors, angle) < exact
 
 
 def test_a_grid_that_ends_too_early_says_so() -> None:

@@ -201,7 +201,8 @@ class _Draft:
         self.ends = run.bottom, run.top(high)
         self.grid = Grid(run.pair, *self.ends, run.coarse)
         self.turned: dict[tuple[int, float], tuple[Array, Array]] = {}
-        self.stacks: dict[int, tuple[Array, Array]] = {}
+        self.outside: dict[tuple[int, float], float] = {}
+        self.stacks: dict[int, tuple[Array, Array, Array]] = {}
         self._period()
         self._end()
 
@@ -251,7 +252,8 @@ class _Draft:
             factors = self.both if kind == 1 else self.inside
             for one in factors:
                 exponents = exponents + np.logaddexp(*grid.parts_of(one, angle))
-            if grid.outside(exponents, power, factors, angle) == math.inf:
+            self.outside[kind, angle] = grid.outside(exponents, power, factors, angle)
+            if self.outside[kind, angle] == math.inf:
                 exponents = np.full_like(exponents, math.inf)
             self.turned[kind, angle] = exponents, argument
         return self.turned[kind, angle]
@@ -292,9 +294,11 @@ class _Draft:
         """About the logarithms of the moduli of one round's sums at s, on lines turned by 0, 1, 2, ... tenths."""
         if kind not in self.stacks:
             lines = [self._turned(kind, i * self.run.tenth) for i in range(ANGLES[-1] + STRIPS[-1] + 1)]
-            self.stacks[kind] = np.stack([line[0] for line in lines]), np.stack([line[1] for line in lines])
-        exponents, arguments = self.stacks[kind]
-        return log_sum(exponents - s * arguments if s else exponents)
+            outside = np.array([self.outside[kind, i * self.run.tenth] for i in range(len(lines))])
+            self.stacks[kind] = np.stack([line[0] for line in lines]), np.stack([line[1] for line in lines]), outside
+        exponents, arguments, outside = self.stacks[kind]
+        # what is outside of the grid is bounded as if nothing were damped
+        return np.asarray(np.logaddexp(log_sum(exponents - s * arguments if s else exponents), outside))
 
     def _strips(self, kind: int, low: float, high: float) -> Array:
         """About the logarithms of the integrals on both lines of every strip, around every angle."""
