@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         DiscreteLaplace,
         DiscretePair,
         ExponentialMechanism,
+        FixedSizeSampled,
         Gaussian,
         Laplace,
         MixtureOfGaussians,
@@ -61,6 +62,7 @@ __all__ = [
     "DiscreteLaplace",
     "DiscretePair",
     "ExponentialMechanism",
+    "FixedSizeSampled",
     "Gaussian",
     "Guarantee",
     "InfeasibleError",
@@ -94,7 +96,7 @@ _ROOMS = {
     "dprounds.mechanisms": (
         *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
         *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism"),
-        *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation"),
+        *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled"),
     ),
     "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }

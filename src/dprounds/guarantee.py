@@ -36,7 +36,8 @@ class Guarantee:
         Which data sets are neighbours: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record; None where
         the sensitivity, or the guarantee of a step, says it all.
     sampling
-        How a round chose its records: ``"poisson"``, each independently; None where every round saw every record.
+        How a round chose its records: ``"poisson"``, each independently; ``"fixed-size"``, so many of them without
+        replacement; None where every round saw every record.
     """
 
     epsilon: float

@@ -26,6 +26,7 @@ from dprounds.mechanisms import (
     DiscreteLaplace,
     DiscretePair,
     ExponentialMechanism,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     Mechanism,
@@ -84,6 +85,11 @@ EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
         PoissonSampled(Gaussian(3.0), 0.01, group_size=3),
         PoissonSampled(Gaussian(3.0), 0.01, relation="zero-out"),
     ],
+    FixedSizeSampled: [
+        FixedSizeSampled(Gaussian(2.0), 10, 1000),
+        FixedSizeSampled(Gaussian(2.0), 10, 1000, relation="zero-out"),
+        FixedSizeSampled(Gaussian(2.0), 10, 10),
+    ],
     MixtureOfGaussians: [
         MixtureOfGaussians(2.0, (0, 1, 2), (0.98, 0.015, 0.005)),
         MixtureOfGaussians(1.0, (0, 0.5), (0.9, 0.1)),
@@ -109,6 +115,8 @@ JUST_OUTSIDE: dict[str, tuple[Any, list[Any]]] = {
     "q": ((0.25, 0.75), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
     "shifts": ((0.0, 1.0), [(-5e-324, 1.0), (0.0, math.nan), (0.0, math.inf), (1.0,), (), ((0.0, 1.0),)]),
     "probabilities": ((0.5, 0.5), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
+    "batch_size": (5, [0, -1, 1.5, 11]),
+    "dataset_size": (10, [0, -1, 1.5, 4]),
     "group_size": (2, [0, -1, 1.5, 10**6]),
     "orders": ((2.0, 3.0), [(1.0, 3.0), (3.0, 2.0), (2.0, 2.0), (2.0, math.nan), (2.0,), ()]),
     "rdps": ((0.5, 1.0), [(-5e-324, 1.0), (1.0, 0.5), (0.5, math.nan), (0.5,), ((0.5, 1.0),)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -47,12 +47,15 @@ class Account:
         The Rényi bound given that no loss is infinite.
     infinite_mass
         An upper bound on the probability of an infinite loss.
+    attacks
+        Makes the laws of a pair of real neighbours, or None where the laws are those: then nothing is lost by them.
     """
 
     of: object
     laws: Mapping[str, Composition]
     finite_rdp: RenyiCurve
     infinite_mass: float
+    attacks: Callable[[], Mapping[str, Composition] | None] = lambda: None
 
     @cached_property
     def profile(self) -> Profile:
@@ -81,13 +84,24 @@ class Account:
         if not is_exact(*found) or self._is_near_largest_loss(found):
             best = self._by_orders(delta, "optimal")
             if best.epsilon < found.upper and not is_exact(*found):  # then it is the order that proves the answer
-                return replace(best, lower=min(found.lower, best.epsilon))
+                return replace(best, lower=self._within_reach(delta, Bracket(found.lower, best.epsilon)).lower)
             found = Bracket(min(found.lower, best.epsilon), min(found.upper, best.epsilon))
-        lower, upper = found
-        if not all(law.is_attained for law in self.laws.values()):
-            lower = 0.0  # no pair of neighbours is known to come near
+        lower, upper = self._within_reach(delta, found)
         by = "exact" if is_exact(lower, upper) else "bound"
         return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
+
+    def _within_reach(self, delta: float, found: Bracket) -> Bracket:
+        """The same bracket; where the laws are not those of neighbours, its lower end is what an attack proves."""
+        attacks = self.attacks()
+        if not all(law.is_attained for law in (attacks or self.laws).values()):
+            return Bracket(0.0, found.upper)  # no pair of neighbours is known to come near
+        if attacks is None:
+            return Bracket(min(found), found.upper)
+        try:
+            shown = Profile(attacks).epsilon(delta).lower
+        except NumericalError:
+            shown = 0.0
+        return Bracket(min(shown, found.upper), found.upper)
 
     def delta(self, epsilon: float, method: str | None) -> float:
         """Delta at `epsilon`, from above."""

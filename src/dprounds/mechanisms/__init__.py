@@ -6,6 +6,7 @@ from dprounds.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprounds.mechanisms.discrete_laplace import DiscreteLaplace
 from dprounds.mechanisms.discrete_pair import DiscretePair
 from dprounds.mechanisms.exponential_mechanism import ExponentialMechanism
+from dprounds.mechanisms.fixed_size_sampled import FixedSizeSampled
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.laplace import Laplace
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
@@ -23,6 +24,7 @@ __all__ = [
     "DiscreteLaplace",
     "DiscretePair",
     "ExponentialMechanism",
+    "FixedSizeSampled",
     "Gaussian",
     "Laplace",
     "Mechanism",

@@ -293,6 +293,15 @@ class Mechanism(Release):
             max_loss=self._max_loss(direction),
         )
 
+    @property
+    def is_tight(self) -> bool:
+        """Whether its pair is one of real neighbours, also after many rounds; else `attack_law` says what they are."""
+        return True
+
+    def attack_law(self, direction: str) -> LossLaw:
+        """The law of a pair of real neighbours, from which follows how much the truth is at least."""
+        return self.law(direction)
+
     def _pure_epsilon(self) -> float:
         return _pure_epsilon(self) if type(self).__hash__ is None else _remembered_pure_epsilon(self)
 
@@ -432,6 +441,17 @@ class Run(Accounted, Release):
             for direction in self.directions
         }
 
+    def _attacks(self) -> Mapping[str, Composition] | None:
+        """The law of the sum of all losses between real neighbours, if that is another one."""
+        if all(part.is_tight for part in self.mechanisms):
+            return None
+        return {
+            direction: Composition(
+                tuple((part.attack_law(of_part(part, direction)), rounds) for part, rounds in self.parts)
+            )
+            for direction in self.directions
+        }
+
     def law(self, direction: str = REMOVE) -> Composition:
         """One direction of the sum of all losses."""
         return self.laws[self._checked(direction)]
@@ -443,7 +463,7 @@ class Run(Accounted, Release):
     @cached_property
     def account(self) -> Account:
         """The run as accounting sees it."""
-        return Account(self, self.laws, self.finite_rdp, self.infinite_mass)
+        return Account(self, self.laws, self.finite_rdp, self.infinite_mass, self._attacks)
 
     def _rdp(self, orders: Array) -> Array:
         return total_rdp([(part._bounds(orders), rounds) for part, rounds in self.parts], orders)

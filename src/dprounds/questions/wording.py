@@ -75,10 +75,15 @@ RELATIONS_IN_WORDS = {
     "replace-one": "replace one record",
     "zero-out": "zero out one record",
 }
-SAMPLINGS_IN_WORDS = {"poisson": "Poisson sampling", "allocation": "random allocation"}
+SAMPLINGS_IN_WORDS = {
+    "poisson": "Poisson sampling",
+    "allocation": "random allocation",
+    "fixed-size": "batches of fixed size",
+}
 SAMPLINGS_EXPLAINED = {
     "poisson": "each round takes each record independently",
     "allocation": "each record joins random steps of every epoch, independently of the others",
+    "fixed-size": "each round draws so many records without replacement, anew",
 }
 # Without sampling nothing here says which data sets are neighbours; what was given does.
 GIVEN_FOR = {

@@ -1,0 +1,153 @@
+r"""Losses of batches of fixed size: masses of their intervals, from above and for a real attack.
+
+With :math:`\mathsf E_d(\lambda)` the excess of :math:`N(d, \sigma^2)` over :math:`N(0, \sigma^2)`, q the rate,
+:math:`\lambda' = 1 + (\lambda - 1)/q` and :math:`\beta = \lambda/\lambda'`, an emptied record has at
+:math:`\lambda \ge 1`
+
+.. math:: h_{\text{remove}} = q\,[\beta\,\mathsf E_1(\lambda') + (1-\beta)\,\mathsf E_2(\lambda')], \qquad
+          h_{\text{add}} = q\,\mathsf E_1(\lambda'),
+
+and at smaller ones the other direction's, exchanged. Masses above a level are :math:`-h'` and :math:`h - \lambda h'`.
+docs/theory/loaders.md has the proofs.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
+from dprounds.errors import NumericalError
+from dprounds.mechanisms.base import ADD, REMOVE
+from dprounds.mechanisms.sampled_gaussian import gaussian_cells, normal_cells
+from dprounds.mechanisms.sampling import sampled_cells
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["attack_cells", "emptied_attack_cells", "emptied_cells", "two_sided_cells"]
+
+Array = NDArray[np.float64]
+
+# --- What carries a proof.
+
+# Units of rounding of a normal tail whose argument is made of a few operations, in addition to those of its square.
+TAIL_UNITS = 32.0
+
+# --- What only tunes tightness.
+
+# Intervals of x into which outputs are sorted: they lose a part of 1e-7 of what they tell.
+INTERVALS = 2**15
+REACH = 9.0
+
+
+def two_sided_cells(noise: float, rate: float, edges: Array) -> Cells:
+    """Cells of the losses log w and -log w, both where w > 1, and of the atom at 0."""
+    positive = partial(sampled_cells, partial(gaussian_cells, noise), rate, REMOVE)
+    rest = (1.0 - rate) * math.erf(0.5 / noise * math.sqrt(0.5))
+    return _joined(_upward(positive, edges), _upward(positive, -edges[::-1]), rest, 16.0 * UNIT_ROUNDOFF * rest, edges)
+
+
+def emptied_cells(noise: float, rate: float, direction: str, edges: Array) -> Cells:
+    """Cells of a law that dominates an emptied record, in one direction."""
+    other = REMOVE if direction == ADD else ADD
+    here = _upward(partial(_emptied_tails, noise, rate, direction), edges)
+    back = _upward(partial(_emptied_tails, noise, rate, other), -edges[::-1])
+    rest = 1.0 - float(here.p.sum() + back.q.sum())
+    # the tails at 0, of which the rest is what they leave, are known to a few units of one
+    return _joined(here, back, max(rest, 0.0), 64.0 * UNIT_ROUNDOFF, edges)
+
+
+def _upward(cells_of: CellsOf, edges: Array) -> Cells:
+    """Cells of the positive losses alone: from 0 to the first positive edge, and on."""
+    positive = edges[edges > 0]
+    found = cells_of(np.append(0.0, positive))
+    return Cells(found.p[1:], found.q[1:], found.p_error[1:], found.q_error[1:], found.blur)
+
+
+def _joined(here: Cells, back: Cells, rest: float, rest_error: float, edges: Array) -> Cells:
+    """Cells of all losses, from those of the positive ones, of the negative ones turned round, and an atom at 0."""
+    n = edges.size + 1
+    p, q, p_error, q_error = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    first = n - here.p.size
+    p[first:], q[first:], p_error[first:], q_error[first:] = here.p, here.q, here.p_error, here.q_error
+    last = back.p.size
+    p[:last] += back.q[::-1]
+    q[:last] += back.p[::-1]
+    p_error[:last] += back.q_error[::-1]
+    q_error[:last] += back.p_error[::-1]
+    at = int(np.searchsorted(edges, 0.0))
+    for masses, errors in ((p, p_error), (q, q_error)):
+        masses[at] += rest
+        errors[at] += rest_error
+    return Cells(p, q, p_error, q_error, max(here.blur, back.blur))
+
+
+def _emptied_tails(noise: float, rate: float, direction: str, edges: Array) -> Cells:
+    """Cells between increasing losses from 0 on; the first, below 0, is empty."""
+    if direction == ADD:
+        return sampled_cells(partial(gaussian_cells, noise), rate, REMOVE, edges)
+    growth = np.expm1(np.minimum(edges, 700.0)) / rate  # λ' - 1
+    level = np.log1p(growth)  # the logarithm of λ'
+    share = (1.0 + rate * growth) / (1.0 + growth)  # β
+    slope = (1.0 - rate) / (1.0 + growth) / (1.0 + growth)  # of β in λ, times -q
+    p1, q1, error1 = _tails(1.0 / noise, level)
+    p2, q2, error2 = _tails(2.0 / noise, level)
+    scaled = np.exp(np.minimum(level, 700.0))
+    near, far = p1 - scaled * q1, p2 - scaled * q2  # the excesses
+    # -h', and h - λ h'
+    q = share * q1 + (1.0 - share) * q2 - slope * (far - near)
+    p = rate * (share * near + (1.0 - share) * far) + (1.0 + rate * growth) * q
+    size = share * p1 + (1.0 - share) * p2 + slope * (p1 + p2)
+    q_error = (error1 + error2) * (size / scaled + slope * (p1 + p2))
+    p_error = (error1 + error2) * (1.0 + rate * growth) * (size / scaled + slope * (p1 + p2)) + (
+        error1 + error2
+    ) * rate * size
+    cells = [-np.diff(np.append(tail, 0.0)) for tail in (p, q)]
+    errors = [tail + np.append(tail[1:], 0.0) for tail in (p_error, q_error)]
+    if (cells[0] < -errors[0]).any() or (cells[1] < -errors[1]).any():
+        raise NumericalError("The bound of a batch of fixed size is not that of a pair of laws here.")
+    nothing = np.zeros(1)
+    p, q = (np.concatenate([nothing, np.maximum(cell, 0.0)]) for cell in cells)
+    p_error, q_error = (np.concatenate([nothing, error]) for error in errors)
+    blur = 8.0 * UNIT_ROUNDOFF * float(np.abs(edges[-1]) + 1.0)
+    return Cells(p, q, p_error, q_error, blur)
+
+
+def _tails(distance: float, level: Array) -> tuple[Array, Array, Array]:
+    """P(v > level) and Q(v > level) of two normal laws, and a bound on their relative errors."""
+    a = level / distance - 0.5 * distance
+    b = a + distance
+    size = 1.0 + np.abs(b) + level / distance
+    return ndtr(-a), ndtr(-b), UNIT_ROUNDOFF * (TAIL_UNITS + 16.0 * size * size)
+
+
+def emptied_attack_cells(noise: float, rate: float, direction: str) -> CellsOf:
+    """Cells of real neighbours: the record's batch is 2 above the others with it, and 1 above them when it is empty."""
+    x = np.linspace(-REACH * noise, 2.0 + REACH * noise, INTERVALS + 1)
+    size = np.abs(x / noise) + 2.0 / noise
+    none, one, two = (normal_cells((x - shift) / noise, size) for shift in (0.0, 1.0, 2.0))
+    masses = [(1.0 - rate) * none[0] + rate * moved[0] for moved in (two, one)]
+    errors = [
+        (1.0 - rate) * none[1] + rate * moved[1] + 4.0 * UNIT_ROUNDOFF * mass
+        for moved, mass in zip((two, one), masses, strict=True)
+    ]
+    return attack_cells(
+        *(masses[::-1] if direction == ADD else masses), *(errors[::-1] if direction == ADD else errors)
+    )
+
+
+def attack_cells(p: Array, q: Array, p_error: Array, q_error: Array) -> CellsOf:
+    """Cells of outputs that were sorted into intervals, of masses p and q: what is left tells no more than they did.
+
+    What an interval's mass may be off by is taken from p, and added to q, which makes the attack weaker.
+    """
+    p, q = np.maximum(p - p_error, 0.0), q + q_error
+    held = (p > 1e-290) & (q > 1e-290)
+    p, q = p[held], q[held]
+    losses = np.log(p) - np.log(q)
+    order = np.argsort(losses)
+    blur = 8.0 * UNIT_ROUNDOFF * float(np.abs(losses).max(initial=1.0))
+    return partial(atoms_in_cells, losses=losses[order], p=p[order], q=q[order], error=4.0 * UNIT_ROUNDOFF, blur=blur)

@@ -1,0 +1,319 @@
+"""Gaussian noise on a batch of fixed size, drawn without replacement."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache, partial
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds._validate import choice, count, show
+from dprounds.accounting.cells import CellsOf
+from dprounds.accounting.law import LossLaw
+from dprounds.errors import NumericalError, ParameterError, UnsupportedError
+from dprounds.mechanisms.accounted import Accounted
+from dprounds.mechanisms.base import (
+    ABSOLUTE_ERROR,
+    BOTH_DIRECTIONS,
+    RELATIVE_ERROR,
+    REMOVE,
+    REPLACE_ONE,
+    ZERO_OUT,
+    Mechanism,
+)
+from dprounds.mechanisms.emptied_record import emptied_attack_cells, emptied_cells, two_sided_cells
+from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.poisson_sampled import PoissonSampled
+from dprounds.mechanisms.sampled_gaussian import REACH
+from dprounds.mechanisms.sampling import sampled_excess
+from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps, mixture_share
+from dprounds.numerics.quadrature import panel_rule, scale_above
+from dprounds.numerics.rounding import above
+
+__all__ = ["FixedSizeSampled"]
+
+Array = NDArray[np.float64]
+
+RELATIONS = (REPLACE_ONE, ZERO_OUT)
+
+# Panels of the Gauss-Legendre rule: over each the log-ratio changes by at most WIDEST and two deviations, and exponent
+# and phase by NATS; docs/theory/loaders.md has the error.
+POINTS = 20
+WIDEST = 2.0
+NATS = 8.0
+# More panels are out of reach of doubles, or of patience.
+MOST_PANELS = 2**14
+# With less noise a batch reveals what it holds, and with more it hides everything.
+LEAST_NOISE, MOST_NOISE = 0.02, 1e6
+MOST_REMEMBERED = 64
+# Up to this order moments are integrated; beyond, a bound is as good.
+SMALL_ORDER = 64.0
+# Values of |M| that a ceiling may cost, and the least that they are taken to be below one.
+MOST_POINTS = 40
+LEAST_FALL = 1e-12
+MOST_NODES_OF_LINES = 2**8
+
+# --- What carries a proof.
+
+# K is right to 1e-13 of its size, and |M| / M(t) to that times its logarithm, at most 700 where it is seen at all.
+SQUARE_ERROR = 1e-10
+
+
+@dataclass(frozen=True, repr=False)
+class FixedSizeSampled(Accounted, Mechanism):
+    r"""Gaussian noise on the clipped sum of `batch_size` of `dataset_size` records, drawn anew without replacement.
+
+    The number of records is public and the same for neighbours, so none can be added or removed. The noise multiplier
+    is the standard deviation over the *clipping norm*, as in training code. Replacing a record moves the sum by up to
+    twice that norm, which is counted here.
+
+    Only a bracket is proven: a guarantee has the method ``"bound"``, its `upper` end holds for every pair of
+    neighbours, and for no epsilon below `lower` are all of them close. `log_moment` bounds the moments from above.
+
+    Parameters
+    ----------
+    mechanism
+        `Gaussian`.
+    batch_size, dataset_size
+        Records in a batch, and in all.
+    relation
+        ``"replace-one"``: a record is replaced by another; or ``"zero-out"``: by an empty one, whose gradient is zero.
+
+    Theorem
+    -------
+    docs/theory/loaders.md, "Batches of fixed size".
+
+    Examples
+    --------
+    >>> step = FixedSizeSampled(Gaussian(2.2), batch_size=256, dataset_size=60_000)
+    >>> found = (step * 14_062).guarantee(delta=1e-5)
+    >>> found.method, round(found.lower, 4), round(found.upper, 4)
+    ('bound', 2.3816, 3.0685)
+    """
+
+    mechanism: Mechanism
+    batch_size: int
+    dataset_size: int
+    relation: str = REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise ParameterError(f"mechanism must be a mechanism, got {show(self.mechanism)}.")
+        if not isinstance(self.mechanism, Gaussian):
+            raise UnsupportedError(
+                f"What {type(self.mechanism).__name__} costs on batches of fixed size is not known here: "
+                "use a Gaussian, or Poisson sampling."
+            )
+        self._set(
+            batch_size=count("batch_size", self.batch_size, least=1),
+            dataset_size=count("dataset_size", self.dataset_size, least=1),
+            relation=choice("relation", self.relation, RELATIONS),
+        )
+        if self.batch_size > self.dataset_size:
+            raise ParameterError(
+                f"batch_size must be at most dataset_size, {self.dataset_size}, got {self.batch_size}."
+            )
+
+    @property
+    def sampling(self) -> str:
+        """``"fixed-size"``: so many records are drawn without replacement, anew in each round."""
+        return "fixed-size"
+
+    @cached_property
+    def rate(self) -> float:
+        """The chance that a record is in the batch, not below it."""
+        exact = Fraction(self.batch_size, self.dataset_size)
+        rate = float(exact)
+        return rate if Fraction(rate) >= exact else math.nextafter(rate, 2.0)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """One, where a record is replaced by another: the two may change places. Both, where it is emptied."""
+        return (REMOVE,) if self.relation == REPLACE_ONE else BOTH_DIRECTIONS
+
+    @property
+    def is_tight(self) -> bool:
+        """Only where every record is in every batch; else the pair of many rounds is not one of neighbours."""
+        return self.rate == 1
+
+    @property
+    def _noise(self) -> float:
+        """The noise over the clipping norm."""
+        return cast(Gaussian, self.mechanism).noise_multiplier  # the constructor has made sure
+
+    @cached_property
+    def _replaced(self) -> Gaussian:
+        """Two vectors of the ball that take each other's place, of a record that is in the batch."""
+        return Gaussian(0.5 * self._noise)
+
+    def _rdp(self, orders: Array) -> Array:
+        if self.rate == 1:
+            return self._whole._bounds(orders)
+        t = orders - 1.0
+        bounds = self._replaced._bounds(orders)  # with nothing gained by sampling
+        small = np.flatnonzero(t <= SMALL_ORDER if self._is_resolved else np.zeros(t.shape, dtype=np.bool_))
+        large = np.flatnonzero(t > SMALL_ORDER)
+        octave = np.ceil(np.log2(np.maximum(t[small], 1.0)))  # a rule for each factor of two
+        for number in set(octave.tolist()):
+            here = small[octave == number]
+            value, error = self._rule(2.0**number, 0.0).real_cumulant(t[here])
+            bound = above(value / t[here], (error + RELATIVE_ERROR) * value / t[here] + ABSOLUTE_ERROR)
+            bounds[here] = np.minimum(bounds[here], bound)
+        if large.size:
+            bounds[large] = np.minimum(bounds[large], self._far_moments(t[large]) / t[large] * (1.0 + RELATIVE_ERROR))
+        return bounds
+
+    def _far_moments(self, t: Array) -> Array:
+        """An upper bound of K at large t: M is at most that of a Poisson sample, and one for all other losses."""
+        sampled = PoissonSampled(self._replaced, self.rate)._bounds(t + 1.0)
+        return np.asarray(np.logaddexp(t * sampled, 0.0))
+
+    @property
+    def _is_resolved(self) -> bool:
+        return LEAST_NOISE <= self._replaced.noise_multiplier <= MOST_NOISE
+
+    def _rule(self, t: float, s: float) -> TiltableLaw:
+        """The law of the loss, fit for its moments at real parts up to t and imaginary parts up to s."""
+        if not self._is_resolved:
+            raise NumericalError(f"Batches with noise multiplier {self._noise:g} are not resolved.")
+        return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0)
+
+    def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        if self.rate == 1:
+            return self._whole._log_moment(z, direction)
+        value = np.empty_like(z)
+        small = z.real <= SMALL_ORDER
+        if small.any():
+            rule = self._rule(float(z.real[small].max()), float(np.abs(z.imag).max()))
+            if np.iscomplexobj(z):
+                value[small] = rule.complex_cumulant(z[small].astype(np.complex128))
+            else:
+                value[small] = rule.real_cumulant(z[small].real)[0]
+        if not small.all():
+            if np.iscomplexobj(z):
+                raise NumericalError(f"Batches of fixed size are not resolved at order {z.real.max() + 1.0:g}.")
+            value[~small] = self._far_moments(z[~small].real)
+        return value
+
+    def _max_loss(self, direction: str) -> float:
+        return math.inf
+
+    @property
+    def _whole(self) -> Gaussian:
+        """What a batch of all records costs."""
+        return self._replaced if self.relation == REPLACE_ONE else Gaussian(self._noise)
+
+    def _law(self, direction: str) -> LossLaw:
+        if self.rate == 1:
+            return replace(self._whole.law(), of=self)
+        if self.relation == REPLACE_ONE:
+            cells: CellsOf = partial(two_sided_cells, self._replaced.noise_multiplier, self.rate)
+            excess = partial(sampled_excess, self._replaced._excess, self.rate, REMOVE)
+        else:
+            cells, excess = partial(emptied_cells, self._noise, self.rate, direction), None
+        falls = self.relation == REPLACE_ONE and self._is_resolved
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            ceiling=self._ceiling if falls else None,
+            cells=cells,
+            excess=excess,
+            max_loss_is_least=True,
+            seen=self.rate,
+            most_nodes=MOST_NODES_OF_LINES if falls else 0,
+        )
+
+    def _ceiling(self, t: float, s: Array) -> Array:
+        r"""Ceilings of Re K from each ``t + is`` on.
+
+        On an interval of length d the square of |M| / M(t) exceeds its values at the ends by at most
+        :math:`E_t[L^2]\,d^2/4`; and from some s on :math:`|M| \le m_0 + V/s`, by one integration by parts.
+        """
+        noise, rate = self._replaced.noise_multiplier, self.rate
+        if t > SMALL_ORDER:
+            return np.full_like(s, math.inf)
+        law = self._rule(t, 0.0)
+        top = float(law.real_cumulant(np.array([t]))[0][0])
+        n = law.values.size // 2
+        u, log_mass, rest = law.values[:n], law.log_weights[:n], math.exp(law.log_weights[-1])
+        v = log_mixture_inverse(rate, u)
+        share = mixture_share(rate, v, u)
+        slopes = 1.5 + noise * noise * v
+        tilted = np.exp(log_mass + t * u - top)
+        back = np.exp(log_mass - (t + 1.0) * u - top)
+        square = float((tilted + back) @ (u * u)) * (1.0 + 1e-9) + 1e-300
+        at_zero = noise / math.sqrt(2.0 * math.pi) * math.exp(-0.125 / noise / noise - top) / rate
+        turns = tilted @ ((t + 2.0) + slopes / share) + back @ (abs(1.0 - t) + slopes / share)
+        variation = 1.001 * (2.0 * at_zero + float(turns))
+        rest *= math.exp(-top) * (1.0 + 1e-9)
+        far = 2.0 * variation / max(1.0 - rest, 1e-3)
+        points, squares = [float(s[0])], [self._square(t, float(s[0]), top)]
+        while points[-1] < far and len(points) < MOST_POINTS:
+            points.append(points[-1] + math.sqrt(max(1.0 - squares[-1], LEAST_FALL) / square))
+            squares.append(self._square(t, points[-1], top))
+        ends, found = np.array(points), np.array(squares)
+        beyond = (rest + variation / ends[-1]) ** 2
+        between = np.maximum(found[1:], found[:-1]) + 0.25 * square * np.diff(ends) ** 2
+        # what bounds a half-line bounds every one inside it
+        bounds = np.maximum.accumulate(np.append(between, beyond)[::-1])[::-1]
+        number = np.minimum(np.maximum(np.searchsorted(ends, s, side="right") - 1, 0), bounds.size - 1)
+        return np.asarray(top + 0.5 * np.log(np.minimum(bounds[number], 1.0)) + 1e-13 * abs(top))
+
+    def _square(self, t: float, s: float, top: float) -> float:
+        """The square of |M(t + is)| / M(t), not below it."""
+        value = float(self._log_moment(np.array([complex(t, s)]), REMOVE)[0].real)
+        return math.exp(2.0 * min(value - top, 0.0)) + SQUARE_ERROR
+
+    def attack_law(self, direction: str) -> LossLaw:
+        """Of real neighbours: all other records point away from the one that differs."""
+        if self.rate == 1:
+            return self.law(direction)
+        if self.relation == REPLACE_ONE:
+            return PoissonSampled(self._replaced, self._rate_below).law(direction)
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: self._log_moment(z, direction),
+            cells=emptied_attack_cells(self._noise, self._rate_below, direction),
+            most_nodes=0,
+        )
+
+    @cached_property
+    def _rate_below(self) -> float:
+        """The chance that a record is in the batch, not above it."""
+        return math.nextafter(self.rate, 0.0)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
+    r"""Losses log w under the mixture, -log w under Q, both where v > 0, and 0 with the mass that is left.
+
+    In x the pair is N(1, noise^2) and N(0, noise^2), and v > 0 where x > 1/2.
+    """
+    spread = 1.0 / noise  # the standard deviation of v
+    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, t, s)
+    if edges.size > MOST_PANELS:
+        raise NumericalError(f"A batch with noise multiplier {2.0 * noise:g} would need {edges.size:,} panels.")
+    v, weights = panel_rule(edges, POINTS)
+    log_q = np.log(weights * noise / math.sqrt(2.0 * math.pi)) - 0.5 * (noise * v + 0.5 * spread) ** 2
+    u = log_mixture(rate, v)
+    ulps = log_mixture_ulps(rate, v, u)
+    rest = (1.0 - rate) * math.erf(0.5 * spread * math.sqrt(0.5))  # the total variation, of those that are not drawn
+    return TiltableLaw(
+        np.concatenate([log_q + u, log_q, [math.log(rest)]]),
+        np.concatenate([u, -u, [0.0]]),
+        np.concatenate([ulps, ulps, [8.0]]),
+    )
+
+
+def _edges(rate: float, end: float, spread: float, t: float, s: float) -> Array:
+    """Edges of panels from 0 to a log-ratio."""
+    even = np.linspace(0.0, end, math.ceil(end / min(WIDEST, 2.0 * spread)) + 1)
+    last = float(log_mixture(rate, np.array(end)))
+    inner = log_mixture_inverse(rate, np.arange(0.0, last, NATS / (t + 2.0 + s))[1:])
+    return np.unique(np.concatenate([even, inner[inner < end]]))

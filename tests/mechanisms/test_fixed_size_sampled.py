@@ -1,0 +1,204 @@
+"""Batches of fixed size: both ends of the bracket, against the definition and against real neighbours."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from dprounds import FixedSizeSampled, Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError, max_rounds
+from dprounds.accounting.profile import Profile
+from dprounds.mechanisms.emptied_record import emptied_cells
+from tests.references.moments import integral, spaced
+
+Array = NDArray[np.float64]
+
+# Records, batch, noise, rounds, delta, and both ends.
+REPLACED = [
+    (60_000, 256, 2.2, 14_062, 1e-5, 2.38159692, 3.06850559362),
+    (10_000, 100, 2.0, 1_000, 1e-5, 1.82823667, 2.19890994887),
+    (1_000, 10, 8.0, 10_000, 1e-5, 0.94686680, 1.03923245808),
+    (1_000, 50, 4.0, 2_000, 1e-6, 6.10655164, 7.08532207282),
+]
+EMPTIED = [
+    (10_000, 100, 2.0, 1_000, 1e-5, 1.2046, 1.5604),
+    (1_000, 50, 4.0, 2_000, 1e-6, 3.0413, 3.8933),
+    (1_000, 10, 8.0, 10_000, 1e-5, 0.4542, 0.5277),
+]
+
+
+@pytest.mark.parametrize(("n", "b", "sigma", "rounds", "delta", "lower", "upper"), REPLACED)
+def test_a_replaced_record_meets_the_table_to_its_digits(
+    n: int, b: int, sigma: float, rounds: int, delta: float, lower: float, upper: float
+) -> None:
+    found = (FixedSizeSampled(Gaussian(sigma), b, n) * rounds).guarantee(delta=delta)
+    assert (found.method, found.relation, found.sampling) == ("bound", "replace-one", "fixed-size")
+    assert found.epsilon == found.upper
+    assert abs(found.upper - upper) <= 1e-11 * upper
+    assert abs(found.lower - lower) <= 5e-9  # so many digits the table has
+    poisson = PoissonSampled(Gaussian(0.5 * sigma), b / n) * rounds
+    assert found.lower <= poisson.epsilon(delta=delta)
+
+
+@pytest.mark.parametrize(("n", "b", "sigma", "rounds", "delta", "lower", "upper"), EMPTIED)
+def test_an_emptied_record_meets_the_table_to_its_digits(
+    n: int, b: int, sigma: float, rounds: int, delta: float, lower: float, upper: float
+) -> None:
+    found = (FixedSizeSampled(Gaussian(sigma), b, n, relation="zero-out") * rounds).guarantee(delta=delta)
+    assert (found.method, found.relation) == ("bound", "zero-out")
+    assert abs(found.upper - upper) <= 1e-4
+    assert lower - 1e-3 * lower <= found.lower <= lower + 1e-4
+    replaced = FixedSizeSampled(Gaussian(sigma), b, n) * rounds
+    assert found.upper < replaced.epsilon(delta=delta)  # the ball holds the empty record
+
+
+@pytest.mark.parametrize(("sigma", "b", "n"), [(2.0, 1, 100), (0.8, 30, 100), (6.0, 1, 1000)])
+@pytest.mark.parametrize("z", [1e-3, 5.0, 4.0 + 9.0j])
+def test_moments_meet_the_definition(sigma: float, b: int, n: int, z: complex) -> None:
+    mechanism = FixedSizeSampled(Gaussian(sigma), b, n)
+    with mp.workdps(30):
+        s, q, point = mp.mpf(sigma) / 2, mp.mpf(mechanism.rate), mp.mpmathify(z)
+
+        def integrand(x: mp.mpf) -> mp.mpf:
+            density = mp.exp(-((x / s) ** 2) / 2) / (s * mp.sqrt(2 * mp.pi))
+            u = mp.log(1 - q + q * mp.exp((2 * x - 1) / (2 * s * s)))
+            return density * (mp.exp((point + 1) * u) + mp.exp(-point * u))
+
+        end = mp.re(point) + 2 + 12 * s
+        edges = spaced(mp.mpf("0.5"), end, min(s, s * s) / (1 + abs(mp.im(point)) / 8))
+        rest = (1 - q) * mp.erf(1 / (2 * s * mp.sqrt(2)))
+        exact, top = mp.log(rest + integral(integrand, edges)), mechanism.log_moment(z.real)
+        off = abs(mp.expm1(mp.mpmathify(mechanism.log_moment(z)) - exact) * mp.exp(exact - top))
+    assert off <= 1e-13 * (top + 1e-12) * (1 + abs(z)) ** 2 + 1e-26
+
+
+def test_a_ceiling_is_never_below_the_moments() -> None:
+    law = FixedSizeSampled(Gaussian(2.0), 10, 1000).law()
+    assert law.ceiling is not None
+    for t in (0.5, 6.0):
+        s = np.geomspace(2.0, 400.0, 9)
+        ceilings = law.ceiling(t, s)
+        tried = np.geomspace(2.0, 3000.0, 70)
+        values = np.concatenate([np.real(law.log_moment(np.array([t + 1j * one]))) for one in tried])
+        for start, ceiling in zip(s, ceilings, strict=True):
+            assert (values[tried >= start] <= ceiling).all()
+        assert ceilings[-1] < ceilings[0] < law.log_moment(np.array([t]))[0].real
+
+
+def densities(records: tuple[int, ...], b: int, sigma: float, x: Array) -> Array:
+    """The density of a noisy sum of b of these records, all batches being equally likely."""
+    sums = [sum(batch) for batch in itertools.combinations(records, b)]
+    kernels = [np.exp(-0.5 * ((x - one) / sigma) ** 2) for one in sums]
+    return np.asarray(np.mean(kernels, axis=0) / (sigma * math.sqrt(2 * math.pi)))
+
+
+def neighbours(relation: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """All pairs of four records of -1, 0 or 1 that differ in the first, which is 0 in the second if it is emptied."""
+    others = list(itertools.combinations_with_replacement((-1, 0, 1), 3))
+    firsts = [(1, 0), (0, 1)] if relation == "zero-out" else list(itertools.permutations((-1, 0, 1), 2))
+    return [((a, *rest), (c, *rest)) for rest in others for a, c in firsts]
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+@pytest.mark.parametrize("sigma", [1.0, 2.0])
+def test_no_pair_of_small_data_sets_passes_the_upper_end(relation: str, sigma: float) -> None:
+    step = FixedSizeSampled(Gaussian(sigma), 2, 4, relation=relation)
+    x = np.linspace(-2.0 - 9.0 * sigma, 2.0 + 9.0 * sigma, 601)
+    width = x[1] - x[0]
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        one, two = step.delta(epsilon=epsilon), (step * 2).delta(epsilon=epsilon)
+        largest = 0.0
+        for here, there in neighbours(relation):
+            p, q = densities(here, 2, sigma, x), densities(there, 2, sigma, x)
+            attack = np.maximum(p - math.exp(epsilon) * q, 0.0).sum() * width
+            largest = max(largest, attack)
+            both = np.maximum(np.outer(p, p) - math.exp(epsilon) * np.outer(q, q), 0.0).sum() * width * width
+            # sums over a grid stand for integrals of a function with a kink, and err by the square of its step
+            assert attack <= one + 2e-4
+            assert both <= two + 2e-4
+        if relation == "replace-one":  # one round is attained
+            assert largest >= one - 2e-4
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_the_lower_end_is_reached_by_a_simulated_attack(relation: str) -> None:
+    """Monte Carlo at delta = 1e-2 with real batches: all others at -1, and one record at 1 against -1, or 0."""
+    n, b, sigma, rounds, samples = 20, 4, 2.0, 6, 150_000
+    random = np.random.default_rng(5)
+    moved = 2.0 if relation == "replace-one" else 1.0
+    attacked = FixedSizeSampled(Gaussian(sigma), b, n, relation=relation) * rounds
+    lower = attacked.guarantee(delta=1e-2).lower
+    drawn = random.random((samples, rounds)) < b / n
+    x = sigma * random.standard_normal((samples, rounds)) + 2.0 * drawn
+    rate = b / n
+    w = [1 - rate + rate * np.exp((2 * s * x - s * s) / (2 * sigma**2)) for s in (2.0, 2.0 - moved)]
+    losses = (np.log(w[0]) - np.log(w[1])).sum(axis=1)
+    gains = np.maximum(-np.expm1(lower - losses), 0.0)
+    assert gains.mean() >= 1e-2 - 4.0 * gains.std() / math.sqrt(samples)
+    # and the attack itself is known, so that the lower end cannot be far below it
+    assert gains.mean() <= 1.1e-2 + 4.0 * gains.std() / math.sqrt(samples)
+
+
+def test_masses_of_an_emptied_record_are_those_of_its_profile() -> None:
+    sigma, rate = 1.5, 0.1
+    edges = np.linspace(-2.0, 3.0, 101)
+    for direction, other in (("remove", "add"), ("add", "remove")):
+        cells = emptied_cells(sigma, rate, direction, edges)
+        assert abs(cells.p.sum() - 1.0) < 1e-12
+        assert abs(cells.q.sum() - 1.0) < 1e-12
+        for i in (10, 40, 60, 80):
+            level = float(edges[i])
+            found = cells.p[i + 1 :].sum() - math.exp(level) * cells.q[i + 1 :].sum()
+            exact = profile(sigma, rate, direction, other, level)
+            assert abs(found - exact) < 1e-12
+
+
+def profile(sigma: float, rate: float, direction: str, other: str, level: float) -> float:
+    """The bound of an emptied record, from the formula of its proof."""
+    if level < 0:
+        return 1.0 - math.exp(level) + math.exp(level) * profile(sigma, rate, other, direction, -level)
+    raised = 1.0 + math.expm1(level) / rate
+    share = math.exp(level) / raised
+
+    def excess(distance: float) -> float:
+        a = math.log(raised) / distance - 0.5 * distance
+        return float(ndtr(-a) - raised * ndtr(-a - distance))
+
+    near, far = excess(1.0 / sigma), excess(2.0 / sigma)
+    return rate * (near if direction == "add" else share * near + (1.0 - share) * far)
+
+
+def test_whole_batches_cost_what_the_noise_costs() -> None:
+    for relation, noise in (("replace-one", 1.0), ("zero-out", 2.0)):
+        found = (FixedSizeSampled(Gaussian(2.0), 50, 50, relation=relation) * 3).guarantee(delta=1e-5)
+        assert found.method == "exact"
+        assert found.epsilon == (Gaussian(noise) * 3).epsilon(delta=1e-5)
+
+
+def test_bounds_are_in_order() -> None:
+    run = FixedSizeSampled(Gaussian(4.0), 50, 1_000) * 500
+    exact, optimal = run.guarantee(delta=1e-6), run.guarantee(delta=1e-6, method="optimal")
+    assert exact.lower < exact.upper < optimal.upper < run.epsilon(delta=1e-6, method="moments")
+    law = Profile(run.laws)
+    assert law.delta(exact.upper).lower <= 1e-6
+    assert run.rdp(1e4) <= (Gaussian(2.0) * 500).rdp(1e4)
+    rounds = max_rounds(FixedSizeSampled(Gaussian(4.0), 50, 1_000), epsilon=2.0, delta=1e-6)
+    assert (FixedSizeSampled(Gaussian(4.0), 50, 1_000) * rounds).epsilon(delta=1e-6) <= 2.0
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    with pytest.raises(ParameterError, match=r"^batch_size must be at most dataset_size, 100, got 200\.$"):
+        FixedSizeSampled(Gaussian(1.0), 200, 100)
+    with pytest.raises(ParameterError, match="batch_size must be an integer"):
+        FixedSizeSampled(Gaussian(1.0), 0, 100)
+    with pytest.raises(ParameterError, match="relation must be one of 'replace-one', 'zero-out'"):
+        FixedSizeSampled(Gaussian(1.0), 10, 100, relation="add-remove")
+    with pytest.raises(UnsupportedError, match="use a Gaussian, or Poisson sampling"):
+        FixedSizeSampled(Laplace(1.0), 10, 100)
+    with pytest.raises(UnsupportedError, match="by replace-one, the second by add-remove"):
+        FixedSizeSampled(Gaussian(1.0), 10, 100) + PoissonSampled(Gaussian(1.0), 0.1)
