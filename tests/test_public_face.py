@@ -12,7 +12,7 @@ NAMES = {
     *("epsilon_from_rdp", "delta_from_rdp", "rdp_from_dp", "worst_pair", "joint_range"),
     *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "CertificateError", "DiscreteGaussian"),
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
-    *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled"),
+    *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled", "Shuffled"),
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
     *("PrivacyError", "ParameterError", "UnsupportedError", "InfeasibleError", "NumericalError"),
 }

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         RandomAllocation,
         RandomizedResponse,
         RdpCurve,
+        Shuffled,
     )
     from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
 
@@ -76,6 +77,7 @@ __all__ = [
     "RandomAllocation",
     "RandomizedResponse",
     "RdpCurve",
+    "Shuffled",
     "UnsupportedError",
     "delta_from_rdp",
     "epsilon_from_rdp",
@@ -97,6 +99,7 @@ _ROOMS = {
         *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
         *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism"),
         *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled"),
+        "Shuffled",
     ),
     "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }

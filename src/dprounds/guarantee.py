@@ -36,8 +36,9 @@ class Guarantee:
         Which data sets are neighbours: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record; None where
         the sensitivity, or the guarantee of a step, says it all.
     sampling
-        How a round chose its records: ``"poisson"``, each independently; ``"fixed-size"``, so many of them without
-        replacement; None where every round saw every record.
+        How a round chose its records: ``"poisson"``, each independently; ``"allocation"``, each record its steps of an
+        epoch; ``"fixed-size"``, so many without replacement; ``"shuffled"``, slices of all records in a random order;
+        None where every round saw every record.
     """
 
     epsilon: float

@@ -38,6 +38,7 @@ from dprounds.mechanisms import (
     RdpCurve,
     Release,
     Run,
+    Shuffled,
 )
 
 EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
@@ -84,6 +85,11 @@ EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
         PoissonSampled(DiscreteLaplace(1.0), 0.05),
         PoissonSampled(Gaussian(3.0), 0.01, group_size=3),
         PoissonSampled(Gaussian(3.0), 0.01, relation="zero-out"),
+    ],
+    Shuffled: [
+        Shuffled(Gaussian(1.1), 234),
+        Shuffled(Gaussian(2.0), 10, relation="replace-one"),
+        Shuffled(Gaussian(2.0), 1),
     ],
     FixedSizeSampled: [
         FixedSizeSampled(Gaussian(2.0), 10, 1000),

@@ -15,6 +15,7 @@ from dprounds.mechanisms.pure_dp import PureDP
 from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.mechanisms.rdp_curve import RdpCurve
+from dprounds.mechanisms.shuffled import Shuffled
 from dprounds.mechanisms.zcdp import ZCDP
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "RdpCurve",
     "Release",
     "Run",
+    "Shuffled",
 ]

@@ -79,11 +79,13 @@ SAMPLINGS_IN_WORDS = {
     "poisson": "Poisson sampling",
     "allocation": "random allocation",
     "fixed-size": "batches of fixed size",
+    "shuffled": "shuffled batches",
 }
 SAMPLINGS_EXPLAINED = {
     "poisson": "each round takes each record independently",
     "allocation": "each record joins random steps of every epoch, independently of the others",
     "fixed-size": "each round draws so many records without replacement, anew",
+    "shuffled": "each epoch goes through all records once, in a random order",
 }
 # Without sampling nothing here says which data sets are neighbours; what was given does.
 GIVEN_FOR = {
