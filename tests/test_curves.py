@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from dprounds import (
@@ -26,8 +27,9 @@ from dprounds import (
     curves,
     paper,
 )
-from dprounds.accounting import place
-from dprounds.accounting.bracket import Bracket
+from dprounds.accounting import place, ways
+from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.line import Line
 from dprounds.accounting.profile import Profile
 from dprounds.conversions import rdp_from_dp
 from dprounds.curves import attack, on_lines, spacing
@@ -108,6 +110,52 @@ def test_a_page_can_draw_dp_sgd_from_a_handful_of_lines(monkeypatch: pytest.Monk
     curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=25_000, points=40)
     assert np.isfinite(curve.epsilon["exact"]).sum() > 30
     assert len(made) <= 8  # two directions
+
+
+def test_each_point_of_a_curve_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture is there within tenths of a second: no point takes a search for the last digit."""
+    looked: list[int] = []
+    bracket = Line.bracket
+
+    def counted(line: Line, epsilon: NDArray[np.float64]) -> Brackets:
+        looked.append(epsilon.size)
+        return bracket(line, epsilon)
+
+    monkeypatch.setattr(Line, "bracket", counted)
+    curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=25_000, points=60, methods=["exact"], shortest=500, own=6)
+    assert np.isfinite(curve.epsilon["exact"]).sum() > 40
+    assert len(looked) <= 3 * curve.rounds.size  # twice in one direction and once in the other, and some for the lines
+
+
+def test_no_line_is_made_for_runs_too_short_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    by_lines: Callable[..., Any] = on_lines._by_lines
+
+    def counted(run: Run, rounds: int, *others: Any) -> object:
+        made.append(rounds)
+        return by_lines(run, rounds, *others)
+
+    monkeypatch.setattr(on_lines, "_by_lines", counted)
+    curve = curves.epsilon_over_rounds(SGD, delta=1e-5, last=25_000, shortest=500)
+    assert (curve.epsilon["exact"][curve.rounds >= 500] < math.inf).all()
+    assert len(made) == 2
+
+
+def test_an_attackers_curve_of_discrete_noise_takes_a_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line serves for all epsilons that it brackets as closely as a picture shows; it took half a minute."""
+    made: list[float] = []
+    line_near: Callable[..., Any] = place.line_near
+
+    def counted(*arguments: object, **given: Any) -> object:
+        made.append(given["epsilon"])
+        return line_near(*arguments, **given)
+
+    monkeypatch.setattr(ways, "line_near", counted)
+    run = PoissonSampled(DiscreteGaussian(2.0), 256 / 60_000) * 14_100
+    curve = curves.trade_off_curve(run)
+    assert len(made) <= 40
+    assert curve.false_negative_rate[30] <= run.trade_off(curve.false_positive_rate[30]) + 1e-9
+    assert curve.false_negative_rate[30] == pytest.approx(run.trade_off(curve.false_positive_rate[30]), abs=1e-3)
 
 
 def test_the_dearer_direction_counts_whichever_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:

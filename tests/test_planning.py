@@ -27,6 +27,8 @@ from dprounds import (
 )
 from dprounds.conversions import METHODS
 from dprounds.mechanisms import Release, Run
+from dprounds.planning import plan_rounds
+from tests.references import gaussian
 
 
 @pytest.mark.parametrize(("method", "rounds"), [("moments", 501), ("closed-form", 603), ("optimal", 603)])
@@ -252,8 +254,8 @@ def test_noise_for_an_epsilon_of_zero_is_where_the_total_variation_is_delta(
     run, less = make_run(found) * 1, make_run(found / (1 + 1e-5)) * 1
     assert run.epsilon(delta=delta, method=method) == 0.0
     assert run.delta(epsilon=0.0, method=method) <= delta < less.delta(epsilon=0.0, method=method)
-    if method is None:  # a few values of delta, and the guess by the orders of which each takes a run
-        assert len(calls) < 40
+    if method is None:  # four or five values of delta, and a few more runs for the guess from a normal law
+        assert len(calls) < 20
 
 
 def test_a_rate_for_an_epsilon_of_zero() -> None:
@@ -281,6 +283,38 @@ def test_rounds_for_an_epsilon_of_zero(step: Release, delta: float, method: str 
     n = max_rounds(step, epsilon=0.0, delta=delta, method=method)
     assert (step * n).epsilon(delta=delta, method=method) == 0.0
     assert (step * (n + 1)).epsilon(delta=delta, method=method) > 0.0
+
+
+@pytest.mark.parametrize("step", [Gaussian(100.0), PoissonSampled(Gaussian(1.1), 0.004), Laplace(10.0)], ids=repr)
+def test_rounds_for_an_epsilon_of_zero_take_a_few_deltas_and_no_epsilon(
+    step: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    delta = Run.delta
+
+    def counted(run: Run, *, epsilon: float, method: str | None = None) -> float:
+        asked.append(run.rounds)
+        return delta(run, epsilon=epsilon, method=method)
+
+    monkeypatch.setattr(Run, "delta", counted)
+    monkeypatch.setattr(Run, "guarantee", None)
+    n = max_rounds(step, epsilon=0.0, delta=0.1)
+    assert {n, n + 1} <= set(asked)
+    assert len(asked) <= 5
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.3, 0.9])
+def test_one_more_round_than_an_epsilon_of_zero_allows_is_proven_to_cost_some(delta: float) -> None:
+    step = Gaussian(100.0)
+    plan = plan_rounds(step, epsilon=0.0, delta=delta)
+    assert plan.epsilon == 0.0
+    more = int(plan.value) + 1
+    truth = brentq(
+        lambda epsilon: float(gaussian.delta(math.sqrt(more) / 100.0, epsilon) - delta), 0.0, 1.0, xtol=1e-15
+    )
+    assert plan.beyond is not None
+    assert 0.0 < plan.beyond <= truth
+    assert plan_rounds(step, epsilon=0.0, delta=delta, method="optimal").beyond == 0.0
 
 
 def test_no_epsilon_of_zero_by_the_moments_accountant() -> None:

@@ -29,6 +29,7 @@ from dprounds import (
 from dprounds.cli import options
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.plots.style import ENDINGS
+from dprounds.questions import vocabulary
 
 SGD = "--noise-multiplier 1.1 --batch-size 256 --dataset-size 60000"
 STEP = PoissonSampled(Gaussian(1.1), 256 / 60_000)
@@ -285,6 +286,14 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("columns", [40, 64, 80])
+def test_help_cuts_no_flag_in_a_narrow_terminal(columns: int) -> None:
+    shown = ask("rounds", "--help", COLUMNS=str(columns), PYTHONIOENCODING="utf-8").stdout
+    assert "…" not in shown
+    for name in (*vocabulary.QUESTIONS["rounds"].flags, "json", "plot", "run", "spent"):
+        assert f"--{name.replace('_', '-')} " in shown
+
+
 def test_help_loads_neither_the_library_nor_scipy() -> None:
     code = (
         "import sys; from dprounds.cli import main; main(['--help']); "
@@ -295,8 +304,8 @@ def test_help_loads_neither_the_library_nor_scipy() -> None:
 
 
 def test_a_question_loads_neither_pictures_nor_the_page_nor_what_adapters_need() -> None:
-    """What makes a person wait is loading; benchmarks/cli.py measures how long that is."""
-    heavy = ("matplotlib", "fastapi", "uvicorn", "distributed", "pyarrow", "pandas", "sklearn", "torch", "scipy.stats")
+    """What makes a person wait is loading, of SciPy above all; benchmarks/cli.py measures how long that is."""
+    heavy = ("matplotlib", "fastapi", "uvicorn", "distributed", "pyarrow", "pandas", "sklearn", "torch", "scipy")
     words = ["rounds", "--epsilon", "3", "--delta", "1e-5", *SGD.split()]
     code = (
         f"import sys; from dprounds.cli import main; main({words}); "

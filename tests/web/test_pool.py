@@ -19,8 +19,9 @@ from typing import Any
 
 import pytest
 
+from dprounds.questions.vocabulary import METHODS
 from dprounds.web.asked import answer
-from dprounds.web.pool import BusyError, Cache, CrashedError, GoneError, Pool, Reply, TooLongError
+from dprounds.web.pool import BusyError, Cache, CrashedError, GoneError, Pool, Reply, TooLongError, key
 from dprounds.web.worker import FRAME, GIVEN_UP, READY, Desk, encoded
 
 on_posix = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="freezes processes by signal")
@@ -39,10 +40,10 @@ from dprounds.web import worker
 
 answer = worker.answer
 
-def answer_or_do(question, given):
+def answer_or_do(question, given, known=()):
     print("Not to be taken for an answer.")
     if question != "do":
-        return answer(question, given)
+        return answer(question, given, known)
     done = {}
     exec(given["code"], globals(), done)
     return done
@@ -247,7 +248,7 @@ def test_a_late_interrupt_hits_neither_the_next_question_nor_what_lies_between(
 
 
 def test_a_worker_replies_once_to_each_question_whenever_it_is_given_up() -> None:
-    quick, endless = (encoded(asked) + b"\n" for asked in (["convert", QUICK], ["do", ENDLESS]))
+    quick, endless = (encoded(asked) + b"\n" for asked in (["convert", QUICK, []], ["do", ENDLESS, []]))
     command = [sys.executable, "-P", "-c", PROGRAM]
     with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=subprocess.DEVNULL) as worker:
         to_worker, from_worker = worker.stdin, worker.stdout
@@ -326,6 +327,52 @@ def test_an_error_that_nobody_foresaw_ends_the_worker_only(capfd: pytest.Capture
 
     asyncio.run(scene())
     assert "KeyError" in capfd.readouterr().err  # said on standard error, where the owner looks
+
+
+def test_what_one_method_answered_is_not_computed_again_for_the_table() -> None:
+    asked = {"noise_multiplier": 20, "epsilon": 6, "delta": 1e-5}
+
+    async def scene() -> None:
+        async with opened(cache_bytes=100_000) as pool:
+            by_one = await pool.ask("rounds", asked | {"method": "exact"})
+            assert json.loads(by_one.content)["answers"][0]["rounds"] == 685
+            # a value that nothing computes shows where the table has it from
+            pool.cache.put(
+                key("rounds", asked | {"method": "balle"}),
+                Reply(200, by_one.content.replace(b"685", b"601").replace(b"exact", b"balle")),
+            )
+            pool.cache.put(key("rounds", asked | {"method": "moments"}), Reply(422, b'{"error":"not a row"}'))
+            table = json.loads((await pool.ask("rounds", asked, parts=METHODS)).content)
+            rounds = {row["method"]: row["rounds"] for row in table["answers"]}
+            assert rounds == {"moments": 501, "balle": 601, "closed-form": 603, "optimal": 603, "exact": 685}
+            assert table["answers"][-1]["change_from_balle"] == 84
+            assert "stop at 601" in table["sentence"]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("rounds", {"noise_multiplier": 20, "epsilon": 6, "delta": 1e-5}),
+        ("epsilon", {"noise_multiplier": 20, "delta": 1e-5, "rounds": 600}),
+        ("epsilon", {"mechanism": "zcdp", "rho": 0.1, "delta": 0, "rounds": 3}),
+        ("delta", {"noise_multiplier": 20, "epsilon": 6, "rounds": 600}),
+        ("noise", {"epsilon": 6, "delta": 1e-5, "rounds": 600}),
+        ("rate", {"noise_multiplier": 1, "epsilon": 3, "delta": 1e-5, "rounds": 1000}),
+        ("rate", {"noise_multiplier": 1, "epsilon": 3, "delta": 1e-5, "epochs": 10, "dataset_size": 1000}),
+    ],
+)
+def test_a_table_with_a_known_row_says_what_it_says_without(question: str, asked: dict[str, object]) -> None:
+    method = "optimal" if "rho" in asked else "exact"
+    known = json.loads(encoded(answer(question, asked | {"method": method})))["answers"]
+    with_it, without = answer(question, asked, known), answer(question, asked)
+    assert with_it["sentence"] == without["sentence"]
+    for row, other in zip(with_it.pop("answers"), without.pop("answers"), strict=True):
+        assert row.keys() == other.keys()
+        for name, value in row.items():
+            assert value == other[name] or value == pytest.approx(other[name], rel=1e-15)
+    assert with_it == without
 
 
 def test_a_cache_keeps_the_last_answers_up_to_its_size() -> None:

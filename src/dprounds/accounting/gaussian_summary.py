@@ -20,10 +20,10 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri_exp
 
 from dprounds.numerics.normal import normal_tail
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import ndtri_exp
 
 __all__ = ["Point", "is_certified", "least_distance"]
 
@@ -128,7 +128,7 @@ def _threshold(delta: float, low: Point, high: Point) -> float:
     width = high.epsilon - low.epsilon
     log_rise = low.epsilon + (math.log(math.expm1(width)) if width < 1.0 else width + math.log(-math.expm1(-width)))
     log_tail = math.log(fall) - log_rise - math.log1p(-delta)
-    return -float(ndtri_exp(min(log_tail, -1e-300)))
+    return -ndtri_exp(min(log_tail, -1e-300))
 
 
 def _line(threshold: float, mu: float, delta: float, epsilon: float) -> float:

@@ -124,14 +124,17 @@ class Profile:
             found = found.larger(here)
         return found
 
-    def deltas(self, epsilons: Array, *, most_nodes: int | None = None, all_or_none: bool = True) -> Brackets:
+    def deltas(
+        self, epsilons: Array, *, most_nodes: int | None = None, all_or_none: bool = True, narrow: float = 0.0
+    ) -> Brackets:
         """Delta at every epsilon of a row. Sums made for one serve for all around it that they bracket well.
 
-        Where no sum is proven it raises, or, if not `all_or_none`, has an upper bound of inf.
+        That is to a `narrow` part of delta, if it is given. Where no sum is proven it raises, or, if not
+        `all_or_none`, has an upper bound of inf.
         """
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         for law in self.laws.values():
-            found, trouble = _deltas(law, epsilons, most_nodes)
+            found, trouble = _deltas(law, epsilons, most_nodes, narrow)
             if trouble is not None and all_or_none:
                 raise trouble
             lower, upper = np.maximum(lower, found.lower), np.maximum(upper, found.upper)
@@ -177,7 +180,9 @@ def _proper(found: Bracket) -> Bracket:
     return found
 
 
-def _deltas(law: Composition, epsilons: Array, most_nodes: int | None) -> tuple[Brackets, NumericalError | None]:
+def _deltas(
+    law: Composition, epsilons: Array, most_nodes: int | None, narrow: float
+) -> tuple[Brackets, NumericalError | None]:
     """`Profile.deltas` in one direction, and why some may be missing."""
     lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
     trouble: NumericalError | None = None
@@ -195,7 +200,7 @@ def _deltas(law: Composition, epsilons: Array, most_nodes: int | None) -> tuple[
                 break
             try:
                 with within_doubles():
-                    for i, found in _along(way, epsilons, pending):
+                    for i, found in _along(way, epsilons, pending, narrow):
                         here = _proper(_with_mass(law, found))
                         lower[i], upper[i] = max(lower[i], here.lower), min(upper[i], here.upper)
             except NumericalError as refused:
@@ -206,7 +211,7 @@ def _deltas(law: Composition, epsilons: Array, most_nodes: int | None) -> tuple[
     return Brackets(lower, upper), trouble if (upper == math.inf).any() else None
 
 
-def _along(way: Way, epsilons: Array, pending: NDArray[np.intp]) -> Iterator[tuple[int, Bracket]]:
+def _along(way: Way, epsilons: Array, pending: NDArray[np.intp], narrow: float) -> Iterator[tuple[int, Bracket]]:
     """The brackets of a row, from sums made for the middle one of those that are still without.
 
     Where there are no sums for that one, those on either side of it are tried apart. Raises at the end, if some have
@@ -222,9 +227,9 @@ def _along(way: Way, epsilons: Array, pending: NDArray[np.intp]) -> Iterator[tup
             with within_doubles():
                 sums = way.sums(float(epsilons[group[middle]]))
                 own = sums.above.bracket(epsilons[group])
-                served = own.upper - own.lower <= sums.narrow * own.upper
+                served = own.upper - own.lower <= max(narrow, sums.narrow) * own.upper
                 served[middle] = True
-                found = sums.bracket(epsilons[group[served]])
+                found = sums.bracket(epsilons[group[served]], above=Brackets(own.lower[served], own.upper[served]))
         except NumericalError as refusal:
             trouble, refused = trouble or refusal, refused + 1
             groups += [part for part in (group[:middle], group[middle + 1 :]) if part.size]

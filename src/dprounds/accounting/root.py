@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.line import Line
-from dprounds.accounting.sums import NARROW, Sums, within_doubles
-from dprounds.accounting.ways import OnOneLine, Way
+from dprounds.accounting.sums import NARROW, Sums
+from dprounds.accounting.ways import Way
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["epsilon_by", "epsilon_on_line", "guessed_root"]
+__all__ = ["epsilon_by", "guessed_root"]
 
 Array = NDArray[np.float64]
 
@@ -47,17 +46,6 @@ def epsilon_by(way: Way, rest: Bracket, most: float) -> Bracket:
     """
     epsilon, sums = guessed_root(way, math.log(rest.lower), most)
     return _verified(sums, epsilon, rest, most)
-
-
-def epsilon_on_line(line: Line, *, delta: float, guess: float) -> Bracket:
-    """Epsilon at a delta of the finite losses, as far as one line tells, whatever it was made for.
-
-    Guarantee
-    ---------
-    As for `Profile.epsilon`, of the law of the line. Raises `NumericalError` where the line proves none.
-    """
-    with within_doubles():
-        return epsilon_by(OnOneLine(line, guess), Bracket(delta, delta), math.inf)
 
 
 def guessed_root(way: Way, log_delta: float, most: float) -> tuple[float, Sums]:

@@ -84,8 +84,13 @@ def parameter_on_lines(
     return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled)
 
 
-def parameter_by_secants(cost: Callable[[float], float], *, limit: float, guess: float, settled: float) -> float | None:
-    """The x, to a relative `settled`, at which a cost that falls about as 1/x is `limit`; None if it is not found."""
+def parameter_by_secants(
+    cost: Callable[[float], float], *, limit: float, guess: float, settled: float, longest: float = 1.0
+) -> float | None:
+    """The x, to a relative `settled`, at which a cost that falls about as 1/x is `limit`; None if it is not found.
+
+    No step may be longer than `longest`, in logarithms: a guess was meant to be near.
+    """
     x = guess
     slope, before = -1.0, None
     for _ in range(DEAR_SECANTS):
@@ -96,7 +101,7 @@ def parameter_by_secants(cost: Callable[[float], float], *, limit: float, guess:
         if before is not None:
             slope = (excess - before[1]) / math.log(x / before[0])
         step = -excess / slope if slope < 0 else math.inf
-        if not abs(step) < 1.0:
+        if not abs(step) < longest:
             return None
         if abs(step) <= settled:
             return x * math.exp(step)

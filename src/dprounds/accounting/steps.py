@@ -14,12 +14,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfc, log_ndtr
 
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.quadrature import short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import erfc, log_ndtr
 
 __all__ = ["NO_STEP", "Factor", "Grid", "Mean", "Step", "Turnable", "log_sum"]
 

@@ -65,10 +65,9 @@ class Sums:
         found = self.above.at(epsilon)
         return found if self.make_below is None else _consistent(self.below.at(epsilon).lower, found.upper)
 
-    def bracket(self, epsilon: Array) -> Brackets:
-        """Delta of the finite losses at a row of epsilons."""
-        found = self.above.bracket(epsilon)
-        return found if self.make_below is None else Brackets(self.below.bracket(epsilon).lower, found.upper)
+    def bracket(self, epsilon: Array, *, above: Brackets) -> Brackets:
+        """Delta of the finite losses at a row of epsilons, given what the line from `above` tells there."""
+        return above if self.make_below is None else Brackets(self.below.bracket(epsilon).lower, above.upper)
 
     def suits(self, epsilon: float, part: float) -> bool:
         """Whether the line from above, whatever it was made for, tells delta here to this part of it."""

@@ -25,7 +25,7 @@ from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sums
 from dprounds.errors import NumericalError
 
-__all__ = ["ByLine", "OnOneLine", "Way", "ways_to_sums"]
+__all__ = ["ByLine", "Way", "ways_to_sums"]
 
 # All of these tune speed and tightness.
 # Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too.
@@ -208,23 +208,6 @@ class ByLattice:
             if line is not None:
                 return line, grid
         raise NumericalError("The exact sum of this run needs more memory than is allowed.")
-
-
-@dataclass
-class OnOneLine:
-    """By one line, whatever it was made for."""
-
-    line: Line
-    first_guess: float
-    start: Saddle | float = 1.0
-
-    def guess(self, log_delta: float) -> float:
-        """The one that was given."""
-        return self.first_guess
-
-    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
-        """That line."""
-        return Sums(epsilon, self.line, reach=math.inf)
 
 
 def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None) -> Iterator[Way]:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
+from shutil import get_terminal_size
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,8 @@ from dprounds.questions.wording import ASSUMPTIONS
 __all__ = ["app", "main"]
 
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+# The longest flag, the word after it and its meaning have room side by side from here on.
+FRAMED_COLUMNS = 64
 
 
 class _WithoutTypesOfSwitches:
@@ -57,6 +60,8 @@ def _about(question: Question) -> str:
 app = typer.Typer(
     name="dprounds",
     cls=_Group,
+    # in a narrow terminal frames and columns would cut the names of flags
+    rich_markup_mode="rich" if get_terminal_size().columns >= FRAMED_COLUMNS else None,
     help="How many rounds may I train under this privacy budget? Exact answers, never below the truth.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -15,9 +15,10 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import line_near, saddle_at_delta
-from dprounds.accounting.root import epsilon_on_line
+from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta
+from dprounds.accounting.sums import within_doubles
 from dprounds.curves.spacing import some_rounds
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import Release, Run
@@ -33,6 +34,13 @@ LINE_SPREAD = 2.5
 FEWEST_PART = 10.0
 # A point of a curve may be this part above the truth; that is what one may see.
 WIDEST = 1e-3
+# The sums of one epsilon serve for others where they tell delta to this part of it.
+SHARED = 0.1 * WIDEST
+# How far around a root delta is looked at, relative to epsilon: where the line is tight the first distance will do.
+DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
+# Newton's method ends within this part of epsilon. Three or four steps are typical.
+SETTLED = 1e-10
+MOST_STEPS = 20
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
@@ -73,7 +81,7 @@ def exact_epsilons(
     elif is_shared:
         most = FEW_OWN + own
     is_last_line = False
-    while waiting and is_shared:
+    while waiting and is_shared and rounds[waiting[-1]] >= shortest:
         made = (
             waiting[-1] if is_last_line else next(i for i in waiting if rounds[i] * LINE_SPREAD >= rounds[waiting[-1]])
         )
@@ -111,41 +119,83 @@ def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
     Errs upward. Tight deltas are within `WIDEST` of the truth. Others may be further above it, or inf where none is
     proven; a best order may then prove less.
     """
-    lower, upper = run.account.profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False)
+    lower, upper = run.account.profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False, narrow=SHARED)
     with np.errstate(invalid="ignore"):  # inf where none is proven
         return upper, bool(((upper < math.inf) & (upper - lower <= WIDEST * upper)).all())
 
 
 def _by_lines(run: Run, made_for: int, rounds: Sequence[int], delta: float) -> dict[int, float]:
     """The epsilons of those rounds for which one line in each direction, made for a run of some, is tight."""
-    lines: list[Line] = []
-    guess, start = 0.0, 1.0
-    for law in run.laws.values():
-        saddle = saddle_at_delta(law, math.log(delta), start=start)
-        if not 0 < saddle.epsilon < law.max_loss:
-            return {}
-        lines.append(line_near(law, saddle, epsilon=saddle.epsilon, log_delta=math.log(delta), most_nodes=MOST_NODES))
-        start, guess = saddle.t, max(guess, saddle.epsilon)
+    first, *others = run.laws.values()
+    line, guess = _own_line(first, delta, start=1.0)
+    lines = [line]
+    for law in others:
+        with suppress(NumericalError), within_doubles():
+            # the directions are much alike: where the first costs more, its nodes show that for the other
+            quick = line_with_nodes_of(law, line, law.expand(line.t))
+            if quick.at(guess).upper <= delta:
+                lines.append(quick)
+                continue
+        own, its_guess = _own_line(law, delta, start=line.t)
+        lines.append(own)
+        guess = max(guess, its_guess)
     answers = {}
-    for n in rounds:
-        multiple = n / made_for
-        if multiple * FEWEST_PART >= 1.0:
-            with suppress(NumericalError):
-                # epsilon grows about as the root of the rounds
-                answer = _in_all_directions([line * multiple for line in lines], delta, guess * math.sqrt(multiple))
-                if answer < math.inf:
-                    answers[n] = answer
+    # from the rounds that the line was made for to both sides, each from the answer next to it
+    upward = [n for n in rounds if n >= made_for]
+    downward = [n for n in reversed(rounds) if n < made_for and n * FEWEST_PART >= made_for]
+    for side in (upward, downward):
+        last, near = made_for, guess
+        for n in side:
+            # epsilon grows about as the root of the rounds
+            answer = _in_all_directions([line * (n / made_for) for line in lines], delta, near * math.sqrt(n / last))
+            if answer < math.inf:
+                answers[n] = answer
+                last, near = n, answer
     return answers
+
+
+def _own_line(law: Composition, delta: float, *, start: float) -> tuple[Line, float]:
+    """A line for the epsilon at `delta`, and that epsilon as the line tells it."""
+    saddle = saddle_at_delta(law, math.log(delta), start=start)
+    if not 0 < saddle.epsilon < law.max_loss:
+        raise NumericalError("No line is made for the ends of the losses.")
+    line = line_near(law, saddle, epsilon=saddle.epsilon, log_delta=math.log(delta), most_nodes=MOST_NODES)
+    found = _on_line(line, delta, saddle.epsilon)
+    return line, found if found < math.inf else saddle.epsilon
 
 
 def _in_all_directions(lines: Sequence[Line], delta: float, guess: float) -> float:
     """An epsilon at which every line proves `delta`; inf where one of them is not tight."""
     answer = 0.0
-    for line in lines:
-        if answer > 0 and line.at(answer).upper <= delta:
-            continue  # the other direction is the more expensive one
-        lower, upper = epsilon_on_line(line, delta=delta, guess=guess)
-        if not upper - lower <= WIDEST * upper:
-            return math.inf
-        answer = max(answer, upper)
-    return answer
+    with suppress(NumericalError), within_doubles():
+        for line in lines:
+            if not answer or line.at(answer).upper > delta:  # else the other direction is the more expensive one
+                answer = max(answer, _on_line(line, delta, guess))
+        return answer
+    return math.inf
+
+
+def _on_line(line: Line, delta: float, guess: float) -> float:
+    """An epsilon at which the line proves `delta`, while just below it it proves more; inf where it is not tight."""
+    epsilon = _root(line, math.log(delta), guess)
+    for distance in DISTANCES if epsilon > 0 else ():
+        around = epsilon * np.array([1.0 - distance, 1.0 + distance])
+        lower, upper = line.bracket(around)
+        if upper[1] <= delta <= lower[0]:
+            return float(around[1])
+    return math.inf
+
+
+def _root(line: Line, log_delta: float, guess: float) -> float:
+    """About the epsilon at which the sum is delta, by Newton's method on logarithms; NaN where it is not found."""
+    epsilon = guess
+    for _ in range(MOST_STEPS):
+        value, slope = line.value_and_slope(epsilon)
+        if not (value > 0 > slope):
+            break
+        step = (log_delta - math.log(value)) * value / slope
+        # the logarithm of delta bends downward, so that a long step from the right falls short of its end
+        epsilon = min(max(epsilon + step, 0.5 * epsilon), 2.0 * epsilon)
+        if abs(step) <= SETTLED * epsilon:
+            return epsilon
+    return math.nan

@@ -18,7 +18,6 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
 from dprounds.errors import NumericalError
@@ -26,6 +25,7 @@ from dprounds.mechanisms.base import ADD, REMOVE
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, normal_cells
 from dprounds.mechanisms.sampling import sampled_cells
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import ndtr
 
 __all__ = ["attack_cells", "emptied_attack_cells", "emptied_cells", "two_sided_cells"]
 

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dprounds._validate import NOISE_MULTIPLIER, Interval, real, real_array
 from dprounds.accounting.bracket import Bracket
@@ -32,6 +31,7 @@ from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.normal import Estimate, normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
+from dprounds.numerics.special import ndtr
 
 __all__ = ["MixtureOfGaussians"]
 

@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from dprounds.accounting.cells import Cells
 from dprounds.errors import NumericalError
@@ -29,6 +28,7 @@ from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.quadrature import grid_nodes, scale_above, scale_below, short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
+from dprounds.numerics.special import ndtr
 from dprounds.numerics.theta import theta
 
 __all__ = ["gaussian_cells", "gaussian_sampled_laws", "normal_cells", "sampled_normal_pair"]

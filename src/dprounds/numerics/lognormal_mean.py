@@ -20,11 +20,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import loggamma
 
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import loggamma
 
 __all__ = ["LognormalMean", "Means"]
 

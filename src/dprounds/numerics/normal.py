@@ -13,10 +13,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scipy.special import erfcx
-
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import erfcx
 
 __all__ = ["Estimate", "mills_ratio", "normal_excess", "normal_tail"]
 
@@ -39,7 +38,7 @@ class Estimate(NamedTuple):
 
 def mills_ratio(x: float) -> float:
     """The upper tail of the standard normal law over its density at x, for x in [-1, inf)."""
-    return ROOT_HALF_PI * float(erfcx(ROOT_HALF * x))
+    return ROOT_HALF_PI * erfcx(ROOT_HALF * x)
 
 
 def normal_tail(x: float, *, level: float = 0.0) -> Estimate:

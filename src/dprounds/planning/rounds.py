@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
@@ -11,9 +12,10 @@ from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError
 from dprounds.guarantee import Guarantee
 from dprounds.mechanisms.base import Release, Run
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import largest_integer
 from dprounds.planning.plan import Plan, checked_method, checked_release
-from dprounds.planning.search import delta_at_zero
+from dprounds.planning.search import delta_at_zero, total_variation_guess
 
 __all__ = ["max_rounds", "plan_rounds"]
 
@@ -50,44 +52,96 @@ def max_rounds(
     >>> max_rounds(PoissonSampled(Gaussian(4.0), 0.001), epsilon=1.0, delta=1e-5, method="optimal")
     946597
     """
-    return int(plan_rounds(step, epsilon=epsilon, delta=delta, method=method, spent=spent).value)
+    return _Rounds.of(step, epsilon, delta, method, spent).most()[0]
 
 
 def plan_rounds(
     step: Release, *, epsilon: float, delta: float, method: str | None = None, spent: Release | None = None
 ) -> Plan:
     """`max_rounds`, with the epsilon that they cost beside what is `spent`."""
-    step = checked_release("step", step)
-    before = Run() if spent is None else checked_release("spent", spent) * 1
-    epsilon = _validate.real("epsilon", epsilon, _validate.FINITE_EPSILON)
-    delta = _validate.real("delta", delta, _validate.FAILURE_MASS)
-    method = checked_method(method)
-    guess = _guess(step, before, epsilon, delta, method)
+    asked = _Rounds.of(step, epsilon, delta, method, spent)
+    answer, fits = asked.most()
+    if not fits:  # not even no round fits beside what is spent
+        alone = asked.guarantee(0)
+        return Plan(0, alone.epsilon, alone.lower)
+    if asked.budget_is_delta:
+        return Plan(answer, 0.0, asked.least_epsilon(answer + 1))
+    return Plan(answer, asked.guarantee(answer).epsilon, asked.guarantee(answer + 1).lower)
 
-    found: dict[int, Guarantee] = {}
 
-    def guarantee(rounds: int) -> Guarantee:
-        if rounds not in found:
-            found[rounds] = (before + step * rounds).guarantee(delta=delta, method=method)
-        return found[rounds]
+@dataclass(frozen=True, kw_only=True)
+class _Rounds:
+    """The search for the most rounds within a budget, and what it has computed."""
 
-    def cost(rounds: int) -> float:
-        if epsilon or not delta:
-            return guarantee(rounds).epsilon
-        # all rounds within a budget of epsilon 0 cost the same; delta there tells how far to go
-        return delta_at_zero(before + step * rounds, delta, method)
+    step: Release
+    before: Run
+    epsilon: float
+    delta: float
+    method: str | None
+    guarantees: dict[int, Guarantee] = field(default_factory=dict)
 
-    limit = epsilon or delta
-    answer = largest_integer(cost, limit, guess=int(min(guess, MOST_ROUNDS)), most=MOST_ROUNDS)
-    if answer == MOST_ROUNDS:
-        raise InfeasibleError(
-            f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {step!r} still meet "
-            f"epsilon={epsilon:g} at delta={delta:g}. Ask for a smaller epsilon or "
-            "delta, or for a step that releases something."
+    @classmethod
+    def of(cls, step: Release, epsilon: float, delta: float, method: str | None, spent: Release | None) -> _Rounds:
+        """A search whose arguments are checked."""
+        return cls(
+            step=checked_release("step", step),
+            before=Run() if spent is None else checked_release("spent", spent) * 1,
+            epsilon=_validate.real("epsilon", epsilon, _validate.FINITE_EPSILON),
+            delta=_validate.real("delta", delta, _validate.FAILURE_MASS),
+            method=checked_method(method),
         )
-    if answer is None:  # not even no round fits beside what is spent
-        return Plan(0, guarantee(0).epsilon, guarantee(0).lower)
-    return Plan(answer, guarantee(answer).epsilon, guarantee(answer + 1).lower)
+
+    @property
+    def budget_is_delta(self) -> bool:
+        """Whether delta tells how far to go: all rounds within a budget of epsilon 0 cost the same epsilon."""
+        return not self.epsilon and self.delta > 0
+
+    def run(self, rounds: int) -> Run:
+        """So many rounds beside what is spent."""
+        return self.before + self.step * rounds
+
+    def guarantee(self, rounds: int) -> Guarantee:
+        """What so many rounds cost, computed once."""
+        if rounds not in self.guarantees:
+            self.guarantees[rounds] = self.run(rounds).guarantee(delta=self.delta, method=self.method)
+        return self.guarantees[rounds]
+
+    def cost(self, rounds: int) -> float:
+        """What is to be within the budget."""
+        if self.budget_is_delta:
+            return delta_at_zero(self.run(rounds), self.delta, self.method)
+        return self.guarantee(rounds).epsilon
+
+    def least_epsilon(self, rounds: int) -> float:
+        """A proven lower bound on the epsilon of so many rounds, from their delta at 0.
+
+        With A the event at which P(A) - Q(A) is the delta of epsilon 0, that of another epsilon is at least
+        P(A) - exp(epsilon) Q(A), which is at least delta(0) - (exp(epsilon) - 1).
+        """
+        run = self.run(rounds)
+        if self.method not in (None, "exact") or not run.has_moment_function:
+            return 0.0
+        with suppress(NumericalError):
+            excess = run.account.profile.delta(0.0).lower - self.delta
+            return max(math.log1p(excess) * (1.0 - 4.0 * UNIT_ROUNDOFF), 0.0)
+        return 0.0
+
+    def most(self) -> tuple[int, bool]:
+        """The most rounds within the budget, and whether they are."""
+        guess = _guess(self.step, self.before, self.epsilon, self.delta, self.method)
+        answer = largest_integer(
+            self.cost,
+            self.delta if self.budget_is_delta else self.epsilon,
+            guess=max(int(min(guess, MOST_ROUNDS)), 1),  # one round is tried even if less than one may fit
+            most=MOST_ROUNDS,
+        )
+        if answer == MOST_ROUNDS:
+            raise InfeasibleError(
+                f"No number of rounds exceeds the budget: {MOST_ROUNDS:.0e} rounds of {self.step!r} still meet "
+                f"epsilon={self.epsilon:g} at delta={self.delta:g}. Ask for a smaller epsilon or "
+                "delta, or for a step that releases something."
+            )
+        return answer or 0, answer is not None
 
 
 def _guess(step: Release, before: Run, epsilon: float, delta: float, method: str | None) -> float:
@@ -95,12 +149,16 @@ def _guess(step: Release, before: Run, epsilon: float, delta: float, method: str
     if not delta:  # largest losses add up
         each, spent = ((release * 1).epsilon(delta=0.0) for release in (step, before))
         return max(epsilon - spent, 0.0) / each if each else MOST_ROUNDS
+    if not epsilon and method in (None, "exact") and (before + step).has_moment_function:
+        each, spent = (total_variation_guess(release * 1) ** 2 for release in (step, before))  # variances add up
+        if each > 0 and spent >= 0:  # else they are not known
+            return max(delta**2 - spent, 0.0) / each
     orders = "optimal" if method in (None, "exact") else method
     guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=orders)
     if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
         left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
         guess = min(guess, max(left / math.log1p(-step.infinite_mass), 0.0)) if step.infinite_mass < 1 else 0.0
-    if method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
+    if epsilon and method in (None, "exact") and 1.0 <= guess < MOST_ROUNDS:
         guess = _exactly(step, before, epsilon, delta, guess)
     return guess
 

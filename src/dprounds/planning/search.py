@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dprounds import _validate
-from dprounds.accounting.best_order import parameter_by_orders
+from dprounds.accounting.best_order import RenyiCurve, parameter_by_orders
 from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import NumericalError, ParameterError
-from dprounds.mechanisms.base import Release, Run
+from dprounds.mechanisms.base import Release, Run, total_rdp
 from dprounds.planning.plan import checked_method, checked_release
 
-__all__ = ["Search", "delta_at_zero"]
+__all__ = ["Search", "delta_at_zero", "total_variation_guess"]
 
 # Below this the steps of a search are lost in rounding.
 TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
@@ -25,6 +25,8 @@ START = 1.0
 GALLOP = 3.0
 # How near a guess by the orders should be that lines then improve.
 ROUGH = 1e-2
+# How near secants of delta at epsilon 0 come, at the least: it is so nearly straight that their next step is closer.
+SETTLED_AT_ZERO = 3e-5
 # Where a delta is this near to its limit, the epsilon at the limit may be just above 0 by rounding.
 NEAR = 1.0 - 1e-12
 # So often a search may meet noise at which nothing is proven before it says that it cannot tell.
@@ -37,6 +39,18 @@ def delta_at_zero(run: Run, delta: float, method: str | None) -> float:
     if NEAR * delta <= found <= delta and run.epsilon(delta=delta, method=method) > 0:
         return math.nextafter(delta, 2.0)
     return found
+
+
+def total_variation_guess(run: Run) -> float:
+    """About the delta at epsilon 0, as if the loss were normal: a guess for a search that checks."""
+    with suppress(NumericalError):
+        return math.sqrt(max(law.expand(1.0).curvature for law in run.laws.values()) / math.tau) if run.parts else 0.0
+    return math.nan
+
+
+def _rdp(run: Run) -> RenyiCurve:
+    """The Rényi bound of a run, for a guess: its laws need not be described for a largest loss."""
+    return lambda orders: total_rdp([(part.finite_rdp(orders), rounds) for part, rounds in run.parts], orders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +133,13 @@ class Search:
         if whole.infinite_mass or not self.delta:
             return start, 4.0
         exact = self.method in (None, "exact") and whole.has_moment_function
+        if exact and not self.epsilon:
+            return self.guess_at_zero(start, low, high)
         by_orders = parameter_by_orders(
-            lambda x: self.run(min(max(x, low), high)).finite_rdp,
+            lambda x: _rdp(self.run(min(max(x, low), high))),
             epsilon=self.epsilon,
             delta=self.delta,
-            method="balle" if exact and self.epsilon else "optimal" if exact else self.method or "optimal",
+            method="balle" if exact else self.method or "optimal",
             start=start,
             settled=ROUGH if exact else 1e-3 * self.tolerance,
         )
@@ -135,12 +151,31 @@ class Search:
             return by_orders, 1.1
         return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.0 + 0.9 * self.tolerance
 
+    def guess_at_zero(self, start: float, low: float, high: float) -> tuple[float, float]:
+        """The same for a budget of epsilon 0: from a normal law of the loss to exact deltas, each of which counts."""
+
+        def between(x: float) -> float:
+            return min(max(x, low), high)
+
+        normal = parameter_by_secants(
+            lambda x: total_variation_guess(self.run(between(x))),
+            limit=self.delta,
+            guess=start,
+            settled=ROUGH,
+            longest=math.inf,
+        )
+        found = parameter_by_secants(
+            lambda x: self.cost(between(x)),
+            limit=self.delta,
+            guess=between(normal or start),
+            settled=max(SETTLED_AT_ZERO, 0.3 * self.tolerance),
+        )
+        if found is None:
+            return between(normal or start), 1.1
+        return between(found * (1.0 + 0.1 * self.tolerance)), 1.0 + 0.9 * self.tolerance
+
     def exact_guess(self, guess: float, low: float, high: float) -> float | None:
         """About the answer of the exact method, from a guess nearby; None where no line finds it."""
-        if not self.epsilon:
-            return parameter_by_secants(
-                lambda x: self.cost(min(max(x, low), high)), limit=self.limit, guess=guess, settled=0.3 * self.tolerance
-            )
         with suppress(NumericalError):
             return parameter_on_lines(
                 lambda x: self.run(x).law(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,19 @@ class Answer:
         row: dict[str, Any] = {"method": self.method}
         row |= {name: as_json(value) for name, value in self.values.items()}
         return row if self.error is None else {**row, "error": self.error}
+
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any]) -> Answer:
+        """The answer whose row JSON holds.
+
+        Examples
+        --------
+        >>> Answer.from_dict({"method": "exact", "epsilon": "inf", "delta": 1e-5})
+        Answer(method='exact', values={'epsilon': inf, 'delta': 1e-05}, error=None)
+        """
+        values = {name: value for name, value in row.items() if name not in ("method", "error")}
+        values = {name: math.inf if value == "inf" else value for name, value in values.items()}
+        return cls(method=row["method"], values=values, error=row.get("error"))
 
 
 @dataclass(frozen=True, kw_only=True)

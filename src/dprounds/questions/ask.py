@@ -24,6 +24,8 @@ from dprounds.planning.parameters import LEAST_RATE, NOISE_RANGE
 from dprounds.planning.rounds import MOST_ROUNDS
 from dprounds.questions.answers import Answer, Answers, tightest
 from dprounds.questions.rows import (
+    NOTHING_KNOWN,
+    Known,
     Values,
     answers_of,
     by_bound,
@@ -52,6 +54,7 @@ def rounds(
     method: str | None = None,
     run: Run | None = None,
     spent: Run | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Answers:
     """How many rounds a budget allows, by `method` or by each; a round is that of `setting`, or all of `run`."""
     epsilon, delta = _budget(epsilon, delta, setting)
@@ -76,7 +79,7 @@ def rounds(
             values["beyond"] = plan.beyond
         return values
 
-    rows = rows_by(chosen(method, METHODS), ask, quantity, of=step * 1 + (spent or Run()))
+    rows = rows_by(chosen(method, METHODS), ask, quantity, of=step * 1 + (spent or Run()), known=known)
     best = tightest(rows)
     sentence = _allowance(best, setting, step, epsilon=epsilon, delta=delta, run=run, spent=spent)
     if not sentence.endswith("."):
@@ -112,7 +115,14 @@ def _allowance(
     return f"You may {what} within {budget}{last}"
 
 
-def epsilon(setting: Setting, *, delta: float | None, method: str | None = None, run: Run | None = None) -> Answers:
+def epsilon(
+    setting: Setting,
+    *,
+    delta: float | None,
+    method: str | None = None,
+    run: Run | None = None,
+    known: Known = NOTHING_KNOWN,
+) -> Answers:
     """What a run costs at `delta`, by `method` or by each."""
     delta = needed_delta(delta, setting.dataset_size)
     whole, inputs = _run(setting, run)
@@ -126,7 +136,7 @@ def epsilon(setting: Setting, *, delta: float | None, method: str | None = None,
         order = found.order if value else None  # every order proves that nothing is spent
         return {"epsilon": value, "delta": delta, "order": order, "lower": min(found.lower, value)}
 
-    rows = rows_by(chosen(method, METHODS), ask, EPSILON, of=whole)
+    rows = rows_by(chosen(method, METHODS), ask, EPSILON, of=whole, known=known)
     best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
     releases = _rounds(whole.rounds, setting)
@@ -161,7 +171,14 @@ def _why_none(run: Run, delta: float) -> str | None:
     return None
 
 
-def delta(setting: Setting, *, epsilon: float | None, method: str | None = None, run: Run | None = None) -> Answers:
+def delta(
+    setting: Setting,
+    *,
+    epsilon: float | None,
+    method: str | None = None,
+    run: Run | None = None,
+    known: Known = NOTHING_KNOWN,
+) -> Answers:
     """The failure mass of a run at `epsilon`, by `method` or by each."""
     epsilon = needed("epsilon", epsilon, _validate.EPSILON)
     whole, inputs = _run(setting, run)
@@ -169,7 +186,7 @@ def delta(setting: Setting, *, epsilon: float | None, method: str | None = None,
     def ask(by: str) -> Values:
         return {"delta": whole.delta(epsilon=epsilon, method=by), "epsilon": epsilon}
 
-    rows = rows_by(chosen(method, METHODS), ask, DELTA, of=whole)
+    rows = rows_by(chosen(method, METHODS), ask, DELTA, of=whole, known=known)
     best = tightest(rows)
     sentence = (
         f"{_rounds(whole.rounds, setting)} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
@@ -186,6 +203,7 @@ def noise(
     delta: float | None,
     method: str | None = None,
     spent: Run | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Answers:
     """The least noise multiplier with which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta, setting)
@@ -213,7 +231,7 @@ def noise(
         )
 
     asked = _explained(ask, why, NOISE, epsilon=epsilon, delta=delta, spent=spent)
-    rows = rows_by(chosen(method, METHODS), asked, NOISE, of=make_run(1.0))
+    rows = rows_by(chosen(method, METHODS), asked, NOISE, of=make_run(1.0), known=known)
     best = tightest(rows)
     sentence = (
         f"A noise multiplier of {NOISE.text(float(best.values['noise_multiplier'] or 0.0))} keeps "
@@ -231,6 +249,7 @@ def rate(
     delta: float | None,
     method: str | None = None,
     spent: Run | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Answers:
     """The greatest sampling rate at which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta, setting)
@@ -272,7 +291,7 @@ def rate(
         return _out_of_reach(what, epsilon, delta, cost, "add noise, plan fewer rounds")
 
     asked = _explained(ask, why, RATE, epsilon=epsilon, delta=delta, spent=spent)
-    rows = rows_by(chosen(method, METHODS), asked, RATE, of=make_run(0.5))
+    rows = rows_by(chosen(method, METHODS), asked, RATE, of=make_run(0.5), known=known)
     best = tightest(rows)
     batch = best.values.get("batch_size")
     meant = f" (batches of {batch:,} out of {dataset:,})" if batch is not None else ""

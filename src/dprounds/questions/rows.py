@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import cast
 
 from dprounds import _validate
@@ -15,6 +16,8 @@ from dprounds.questions.setting import QuestionError
 from dprounds.questions.wording import DELTA, Quantity, delta_advice, delta_remark, holds_for, plain, rounded
 
 __all__ = [
+    "NOTHING_KNOWN",
+    "Known",
     "Values",
     "answers_of",
     "assumptions",
@@ -29,7 +32,9 @@ __all__ = [
 ]
 
 Values = dict[str, float | int | None]
-
+# What methods have answered to the same question before.
+Known = Mapping[str, Values]
+NOTHING_KNOWN: Known = MappingProxyType({})
 
 NO_EXACT = "No exact accounting: a part of the run bounds real Rényi orders only."
 # No data set has as many records as this.
@@ -56,7 +61,12 @@ def chosen(method: str | None, allowed: Iterable[str]) -> tuple[str, ...]:
 
 
 def rows_by(
-    methods: Sequence[str], ask: Callable[[str], Values], quantity: Quantity, *, of: Run | None = None
+    methods: Sequence[str],
+    ask: Callable[[str], Values],
+    quantity: Quantity,
+    *,
+    of: Run | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> tuple[Answer, ...]:
     """A row for each method; raises the tightest method's error if none has an answer.
 
@@ -68,7 +78,7 @@ def rows_by(
         try:
             if method == "exact" and of is not None and not of.has_moment_function:
                 raise UnsupportedError(NO_EXACT)
-            found[method] = ask(method)
+            found[method] = dict(known[method]) if method in known else ask(method)
         except InfeasibleError as error:
             errors[method] = error
         except (UnsupportedError, NumericalError) as error:

@@ -138,7 +138,8 @@ def _endpoint(pool: Pool, question: Question, method: str) -> Callable[[Request]
                 given = given_in_query(question.name, request.scope["query_string"])
             # by one method a question is soon answered; by all, or at many points, nothing is
             quick = "method" in given and not question.is_curve
-            reply = await pool.ask(question.name, given, gone, quick=quick)
+            parts = METHODS if question.name in RUN_QUESTIONS and "method" not in given else ()
+            reply = await pool.ask(question.name, given, gone, quick=quick, parts=parts)
         except TooLongError:
             # not 503: to ask the same again would take as long
             raise HTTPException(

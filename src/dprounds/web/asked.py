@@ -8,14 +8,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dprounds import _validate, curves, questions
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Run
 from dprounds.questions import Setting
-from dprounds.questions.answers import as_json
+from dprounds.questions.answers import Answer, as_json
 from dprounds.questions.rows import assumptions, known_size, needed_delta
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
 from dprounds.questions.wording import delta_remark, plain, rounded
@@ -32,7 +32,7 @@ MOST_OWN_RUNS = 6
 AXIS_PARTS = 50
 
 
-def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
+def answer(question: str, given: Mapping[str, object], known: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """The answer to a question as JSON holds it: what `Answers.to_dict` gives, and the like for curves.
 
     Parameters
@@ -41,9 +41,12 @@ def answer(question: str, given: Mapping[str, object]) -> dict[str, Any]:
         A word of `QUESTIONS`.
     given
         Values by the words that it takes, as JSON has them; ``"inf"`` is infinity where that has a meaning.
+    known
+        Rows that are known: what the same question was answered when it was asked by one method.
     """
     values = {name: _value(name, value) for name, value in given.items()}
-    return ANSWERS[question](values)
+    rows = [Answer.from_dict(row) for row in known]
+    return ANSWERS[question](values | ({"known": {row.method: row.values for row in rows}} if rows else {}))
 
 
 def _value(name: str, value: object) -> object:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import subprocess
 import sys
 from asyncio.subprocess import Process
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dprounds.web.worker import FRAME, GIVEN_UP, NO_LONGER_WANTED, encoded
 
-__all__ = ["BusyError", "Cache", "CrashedError", "GoneError", "Pool", "Reply", "TooLongError"]
+__all__ = ["BusyError", "Cache", "CrashedError", "GoneError", "Pool", "Reply", "TooLongError", "key"]
 
 logger = logging.getLogger("uvicorn.error")
 
@@ -192,6 +193,7 @@ class Pool:
         gone: Callable[[], Awaitable[object]] | None = None,
         *,
         quick: bool = False,
+        parts: Iterable[str] = (),
     ) -> Reply:
         """The reply to a question, computed or remembered.
 
@@ -203,36 +205,48 @@ class Pool:
             Returns when nobody waits for the answer any more.
         quick
             Whether the answer is soon there; all workers but one may be busy with what is not.
+        parts
+            Methods that have a row each in the answer: what one of them answered to the same question is not computed
+            again.
         """
-        line = encoded([question, dict(sorted(given.items()))]) + b"\n"
-        if known := self.cache.get(line):
+        name = key(question, given)
+        if known := self.cache.get(name):
             return known
+        rows = self._rows(question, given, parts)
+        line = encoded([question, dict(given), rows]) + b"\n"
         if self._in_line >= self.workers + self.waiting:
             raise BusyError
         self._in_line += 1
         leaving = asyncio.ensure_future(gone()) if gone else None
         try:
-            reply = await self._in_turn(line, leaving, quick=quick)
+            reply = await self._in_turn(name, line, leaving, quick=quick)
         finally:
             self._in_line -= 1
             if leaving:
                 leaving.cancel()
-        self.cache.put(line, reply)
+        self.cache.put(name, reply)
         return reply
 
-    async def _in_turn(self, line: bytes, leaving: asyncio.Future[object] | None, *, quick: bool) -> Reply:
+    def _rows(self, question: str, given: Mapping[str, object], parts: Iterable[str]) -> list[object]:
+        """The rows that are remembered of an answer that has one for each of these methods."""
+        replies = (self.cache.get(key(question, {**given, "method": method})) for method in parts)
+        return [
+            row for reply in replies if reply and reply.status == 200 for row in json.loads(reply.content)["answers"]
+        ]
+
+    async def _in_turn(self, name: bytes, line: bytes, leaving: asyncio.Future[object] | None, *, quick: bool) -> Reply:
         if quick:
-            return await self._computed(line, leaving)
+            return await self._computed(name, line, leaving)
         permit = await self._taken(self._permits, leaving)
         try:
-            return await self._computed(line, leaving)
+            return await self._computed(name, line, leaving)
         finally:
             self._permits.put_nowait(permit)
 
-    async def _computed(self, line: bytes, leaving: asyncio.Future[object] | None) -> Reply:
+    async def _computed(self, name: bytes, line: bytes, leaving: asyncio.Future[object] | None) -> Reply:
         worker = await self._taken(self._idle, leaving)
         # Someone in the queue before us may have asked the same.
-        if known := self.cache.get(line):
+        if known := self.cache.get(name):
             self._idle.put_nowait(worker)
             return known
         asking = asyncio.ensure_future(worker.ask(line))
@@ -296,6 +310,11 @@ class Pool:
                 self._alive.add(worker)
                 self._idle.put_nowait(worker)
                 return
+
+
+def key(question: str, given: Mapping[str, object]) -> bytes:
+    """What an answer is remembered by."""
+    return encoded([question, dict(sorted(given.items()))])
 
 
 async def _first(wanted: asyncio.Future[Any], leaving: asyncio.Future[object] | None, *, seconds: float) -> None:

@@ -1,9 +1,9 @@
 """A process that answers one question after another, over its standard input and output.
 
-A computation in a thread cannot be stopped; one in a process can. A line of JSON comes in, ``[question, given]``; out
-go the status and the length of the answer as `FRAME` packs them, and the answer. An empty line says that the last
-question is no longer wanted: if it is not answered yet, `GIVEN_UP` takes the answer's place. So there is one reply to
-each question, and the process stays warm.
+A computation in a thread cannot be stopped; one in a process can. A line of JSON comes in, which `asked.answer`
+takes as ``[question, given, known]``; out go the status and the length of the answer as `FRAME` packs them, and the
+answer. An empty line says that the last question is no longer wanted: if it is not answered yet, `GIVEN_UP` takes the
+answer's place. So there is one reply to each question, and the process stays warm.
 
 What is not foreseen ends the process, with its traceback on standard error: its parent starts another. It also ends
 when its parent does, even during a computation.
@@ -46,9 +46,9 @@ def encoded(content: object) -> bytes:
 
 def reply(line: bytes) -> tuple[int, bytes]:
     """Status and answer to one line: 200, or 422 with the library's sentence."""
-    question, given = json.loads(line)
+    question, given, known = json.loads(line)
     try:
-        return 200, encoded(answer(question, given))
+        return 200, encoded(answer(question, given, known))
     except PrivacyError as error:
         return 422, encoded({"error": str(error)})
 
