@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from dprounds._validate import choice, count, show
 from dprounds.accounting.cells import CellsOf
@@ -21,6 +20,7 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.special import log_ndtr
 
 __all__ = ["Shuffled"]
 
