@@ -64,6 +64,9 @@ MAX_LOSS_ERROR = 1e-9
 # Natural logarithm of the mass that no double holds: below it an exponential is 0.
 LOG_OF_NOTHING = -1e4
 
+# A moment whose stated error is not below this part of it on the axis tells nothing.
+LARGEST_MOMENT_ERROR = 1e-3
+
 # --- What only tunes speed, or says when values contradict each other.
 
 # Values of K that one line may cost, where K is a closed form: some 10 ms.
@@ -444,7 +447,7 @@ def _log_error(law: LossLaw, z: Numbers) -> Array:
     if law.moment_error is None:
         return np.zeros(z.shape)
     error = law.moment_error(z)
-    return np.where(error < 0.5, -np.log1p(-np.minimum(error, 0.5)), math.inf)
+    return np.where(error < LARGEST_MOMENT_ERROR, -np.log1p(-np.minimum(error, LARGEST_MOMENT_ERROR)), math.inf)
 
 
 def _error_on_axis(law: LossLaw, t: float) -> float:

@@ -225,7 +225,12 @@ class Line:
     def _moment_errors(self, modulus: Array) -> Array | float:
         """What the errors of K, or of M, add to each term."""
         power = 1.0 - 1.0 / self.fewest_rounds
-        return LOG_MOMENT_ERROR * self.sizes * (modulus**power * self._damping ** (1.0 - power)) + self.errors
+        error = LOG_MOMENT_ERROR * self.sizes
+        found = error * (modulus**power * self._damping ** (1.0 - power)) + self.errors
+        if self.fewest_rounds > 1:
+            # where a factor is below ten times the error, it and its computed value are below eleven times that
+            found = found + np.minimum(11.0 * error, 1.0) ** self.fewest_rounds
+        return found
 
     @cached_property
     def _weights(self) -> Array:

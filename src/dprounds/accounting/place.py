@@ -43,12 +43,16 @@ SIDE_WIDTHS = np.array([1.0, 2.0, 4.0, 7.5, 12.0])
 # may exceed delta by exp(7), which costs three digits of sixteen, if that saves a third of the nodes.
 LOG_LARGEST_SUMMAND = 7.0
 WORTH_MOVING = 1.5
-# Points that bound the aliases may lie beyond the largest t of a line, as far as K is known.
+# Points that bound the aliases may lie beyond the largest t of a line, as far as K is known; and where K is expensive
+# on the axis, no further than this part of t.
 BEYOND_LARGEST = 1.5
+FARTHEST_COSTLY = 0.6
 # A virtual Gaussian of more variance than this blurs epsilon by ten, and nothing is left to see from below.
 LARGEST_VARIANCE = 100.0
 # The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
 STOPS = 4.0 * 1.2 ** np.arange(31)
+# Where the curvature at the saddle point is that of a rare large loss, the sum may need thousands of widths.
+FAR_STOPS = 4.0 * 1.2 ** np.arange(50)
 # K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
 FIRST_BLOCK = 64
 # The mean loss of a tilted lattice is this part of a step below the largest loss when hardly any other is left.
@@ -143,7 +147,8 @@ def line_near(
     last_of_all = points // 2 if law.lattice is not None else most_nodes  # no node beyond it is another one
 
     most = min(most_nodes, last_of_all)
-    stops: Array = np.unique(np.append(np.minimum(np.ceil(STOPS * saddle.width / step), most), most))
+    widths = FAR_STOPS if law.states_errors else STOPS  # whose ceilings cost nothing
+    stops: Array = np.unique(np.append(np.minimum(np.ceil(widths * saddle.width / step), most), most))
     ceilings = _ceilings(law, saddle, step * stops)
     exponent = ceilings - t * epsilon - np.log(math.pi * step * stops) - target
     enough = np.flatnonzero(exponent <= 0)
@@ -206,7 +211,10 @@ def _sizes(law: Composition, saddle: Saddle, s: Array) -> Array:
     if law.max_loss < math.inf:
         turning = np.minimum(turning, law.max_loss * s)
     sizes = np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64)
-    return sizes if not law.states_errors else sizes + _by_blocks(law.moment_error, saddle.t, s).real / LOG_MOMENT_ERROR
+    if not law.states_errors:
+        return sizes
+    # where all factors are above ten times the error, that of the product exceeds first order by less than an eighth
+    return sizes + 1.12 / LOG_MOMENT_ERROR * _by_blocks(law.moment_error, saddle.t, s).real
 
 
 def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
@@ -215,7 +223,9 @@ def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
     over = np.append(t * SIDES_ABOVE, width * SIDE_WIDTHS)
     over = np.append(over, t * SIDES_FAR) if law.max_loss < math.inf else over
     under = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
-    sides = np.sort(np.concatenate([t - under[under < t], t + over[t + over <= BEYOND_LARGEST * law.largest_t]]))
+    if law.states_errors:
+        over = over[(over <= FARTHEST_COSTLY * t) & (t + over <= BEYOND_LARGEST * law.largest_t)]
+    sides = np.sort(np.concatenate([t - under[under < t], t + over]))
     values = np.asarray(np.real(law.log_moment(sides)))
     law.refuse_contradictions(sides, values)
     # At 0, K is at most 0: there the bound is that delta is at most one.

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.lattice import Grid, lattice_line
@@ -24,6 +25,7 @@ from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sums
 from dprounds.errors import NumericalError
+from dprounds.numerics.normal import normal_excess
 
 __all__ = ["ByLine", "Way", "ways_to_sums"]
 
@@ -90,7 +92,13 @@ class ByLine:
         best = int(np.argmin(proven))
         if proven[best] < saddle.epsilon:
             self.start = float(t[best])
-        return min(float(proven[best]), saddle.epsilon)
+        found = min(float(proven[best]), saddle.epsilon)
+        if not self.law.states_errors:
+            return found
+        # by two normal laws with the same K(1), which are close where many steps share the loss
+        distance = math.sqrt(max(float(self.law.log_moment(np.ones(1)).real[0]), LEAST_PROBABILITY))
+        normal = known_epsilon(lambda level: _normal_excess(distance, level), delta=math.exp(log_delta)).upper
+        return min(found, normal)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """A line near the saddle point, made for the delta that it finds."""
@@ -114,7 +122,16 @@ class ByLine:
             log_delta = math.log(middle)
         self.line = line
         # the saddle point moves by a width as epsilon moves by one over it
-        return Sums(epsilon, line, reach=0.5 / saddle.width)
+        reach = 0.5 / saddle.width
+        if self.law.states_errors:  # the width may be that of a rare large loss, while delta falls much faster
+            value, slope = line.value_and_slope(epsilon)
+            reach = min(reach, -value / slope) if value > 0 > slope else 0.0
+        return Sums(epsilon, line, reach=reach)
+
+
+def _normal_excess(distance: float, level: float) -> Bracket:
+    value, error = normal_excess(distance, level, distance_error=0.0)
+    return Bracket(max(value - error, 0.0), min(value + error, 1.0))
 
 
 @dataclass

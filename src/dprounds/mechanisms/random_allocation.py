@@ -27,7 +27,7 @@ ALLOCATION_RELATIONS = (ADD_REMOVE, "zero-out")
 # Steps of one epoch; a float holds them, and a run of more than 10^9 rounds an epoch is a slip.
 MOST_STEPS = 10**9
 # Values of K that one line may cost.
-MOST_NODES = 2**11
+MOST_NODES = 2**13
 # Lines are put no further out than this part of what K is known up to on the axis, and where K is cheap.
 PART_OF_AXIS = 0.6
 LARGEST_T = 40.0
