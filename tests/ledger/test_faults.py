@@ -136,6 +136,45 @@ def test_caps_that_were_raised_are_found_though_the_chain_fits(filled: Ledger, p
         filled.verify()
 
 
+def test_a_total_that_is_missing_is_not_taken_for_nothing(url: str) -> None:
+    ledger = Ledger(url)
+    ledger.open("patients", epsilon=6.0, delta=1e-5)
+    ledger.reserve("patients", STEP * 600, key="a")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(tables.blocks.delete())
+    engine.dispose()
+    with pytest.raises(LedgerError, match="The total of 'patients' is missing"):
+        ledger.reserve("patients", STEP * 600, key="b")
+    with pytest.raises(LedgerError, match="The total of 'patients' is not the sum of its entries"):
+        ledger.verify()
+    ledger.close()
+
+
+def test_a_ledger_is_verified_while_others_write(url: str) -> None:
+    ledger, other = Ledger(url), Ledger(url)
+    ledger.open("patients", epsilon=6.0, delta=1e-5)
+    end = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not end.is_set():
+            other.reserve("patients", Gaussian(2000.0), key=str(number)).commit()
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(8):
+            ledger.verify()
+    finally:
+        end.set()
+        writer.join()
+    assert ledger.status("patients").committed > 0
+    ledger.close()
+    other.close()
+
+
 def test_a_byte_that_was_changed_is_found_or_changes_nothing(filled: Ledger, path: Path, tmp_path: Path) -> None:
     """Every 97th byte of the file in turn: `verify` raises, or the ledger says what it said before."""
     expected = filled.status("patients"), filled.history("patients")

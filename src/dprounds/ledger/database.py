@@ -89,9 +89,12 @@ class Database:
             self.engine.dispose(close=False)
             self._process = os.getpid()
         end, pause = time.monotonic() + self.timeout, FIRST_PAUSE
+        options: dict[str, Any] = {"is_write": write}
+        if not (write or self.is_sqlite):
+            options["isolation_level"] = "REPEATABLE READ"  # one state for all that is read
         while True:
             try:
-                with self.engine.connect().execution_options(is_write=write) as connection, connection.begin():
+                with self.engine.connect().execution_options(**options) as connection, connection.begin():
                     return work(connection)
             except DBAPIError as error:
                 if not (_may_be_tried_again(error) and time.monotonic() + pause < end):

@@ -63,7 +63,10 @@ def spent_by_block(connection: Connection, budget: Budget, named: Sequence[str])
     else:
         parts = [list(named[start : start + BLOCKS_AT_ONCE]) for start in range(0, len(named), BLOCKS_AT_ONCE)]
         found = [row for part in parts for row in connection.execute(SPENT_BY_MANY, {"of": budget.name, "named": part})]
-    return {row.block: sums_of(row, budget) for row in found}
+    spent = {row.block: sums_of(row, budget) for row in found}
+    if not budget.has_blocks and not spent:  # its one row was made when it was opened
+        raise LedgerError(f"The total of {show(budget.name)} is missing: the ledger is damaged. Restore a backup.")
+    return spent
 
 
 def charge(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,7 +15,7 @@ from dprounds._validate import show
 from dprounds.errors import LedgerError, PrivacyError
 from dprounds.ledger import tables
 from dprounds.ledger.entries import COMMIT, FIRST, OPEN, RESERVE, VOID, Entry, run_from_text
-from dprounds.ledger.filters import UNIT, Filter, filter_from_parameters
+from dprounds.ledger.filters import UNIT, Filter, filter_from_parameters, units_up
 
 __all__ = ["verified"]
 
@@ -178,6 +179,12 @@ def _recomputed(parameters: str, description: str, cost: tuple[int, ...]) -> tup
     run = run_from_text(description)
     if fixed.kind != "gaussian":
         return fixed.cost(run, left=fixed.caps)
+    mass = run.infinite_mass
+    if cost[1] < units_up(mass):
+        raise LedgerError("less is revealed than the run reveals by itself")
     # a unit less, so that what was rounded up to units is not taken for more than was asked for
-    delta = max(float((cost[1] - 1) * UNIT) - run.infinite_mass, 0.0)
-    return fixed.cost(run, left=fixed.caps, delta=delta)
+    delta = max(float((cost[1] - 1) * UNIT), mass)
+    mu = run.gaussian(delta=delta).mu
+    if mu == math.inf:
+        raise LedgerError("no Gaussian noise bounds it with what is revealed")
+    return units_up(Fraction(mu) ** 2), 0
