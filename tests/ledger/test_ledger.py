@@ -58,9 +58,14 @@ def test_work_under_a_grant_is_charged_before_it_begins_and_committed_after(ledg
         assert not grant.covers(STEP * 101)
         assert not grant.covers(Gaussian(19.0))
     status = ledger.status("patients")
-    assert (status.reserved, status.committed, status.voided, status.entries) == (0, 1, 0, 3)
+    assert (status.reserved, status.committed, status.voided, status.entries) == (0, 1, 0, 4)
     assert grant.state == "committed"
-    assert [entry.by for entry in ledger.history("patients")] == ["", "research", "research"]
+    assert [(entry.kind, entry.by) for entry in ledger.history("patients")] == [
+        ("open", ""),
+        ("reserve", "research"),
+        ("begin", ""),
+        ("commit", "research"),
+    ]
     with (
         pytest.raises(ParameterError, match="'train' is committed already"),
         ledger.spend("patients", STEP * 100, key="train"),
@@ -73,11 +78,37 @@ def test_work_that_fails_stays_charged(ledger: Ledger) -> None:
     opened(ledger)
     with pytest.raises(ZeroDivisionError), ledger.spend("patients", STEP * 100, key="train"):
         raise ZeroDivisionError
-    assert kinds(ledger) == ["open", "reserve"]
+    assert kinds(ledger) == ["open", "reserve", "begin"]
     assert ledger.remaining_rounds("patients", STEP) == 585
+    # what was done may have been seen: it is not done again for the same charge, and not given back
+    with (
+        pytest.raises(ParameterError, match="'train' is begun already"),
+        ledger.spend("patients", STEP * 100, key="train"),
+    ):
+        raise AssertionError("the work must not be done twice")
+    with pytest.raises(LedgerError, match="is begun: it cannot be voided"):
+        ledger.void("patients", "train", reason="it failed")
     assert ledger.grant("patients", "train").run == STEP * 100
     ledger.grant("patients", "train").commit()
     assert ledger.status("patients").committed == 1
+    ledger.verify()
+
+
+def test_work_begins_once(ledger: Ledger) -> None:
+    opened(ledger)
+    first, second = (ledger.reserve("patients", STEP, key="train") for _ in range(2))
+    assert ledger.status("patients").reserved == 1
+    first.begin()
+    with pytest.raises(LedgerError, match="'train' of 'patients' is begun: it cannot be begun"):
+        second.begin()
+    first.take(resumes=False)
+    with pytest.raises(LedgerError, match="may have looked at the data already"):
+        first.take(resumes=False)
+    with pytest.raises(LedgerError, match="cannot be begun"):
+        second.take(resumes=False)  # as far as it knows, nothing has begun
+    ledger.grant("patients", "train").take(resumes=True)
+    assert ledger.status("patients").reserved == 1
+    ledger.verify()
 
 
 def test_a_key_is_one_job(ledger: Ledger) -> None:

@@ -33,6 +33,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,6 +45,9 @@ from dprounds.integrations.checkpoints import REAL, Saved, joined, locked, read,
 from dprounds.integrations.gradients import GradientSum, LogisticGradients, PerExampleGradients, clip_factors
 from dprounds.mechanisms import Gaussian, Mechanism, PoissonSampled, Run
 from dprounds.planning import max_rounds
+
+if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
+    from dprounds.ledger import Grant
 
 __all__ = ["GradientSum", "LogisticGradients", "NoisySGD", "PerExampleGradients", "clip_factors"]
 
@@ -69,6 +73,7 @@ FIXED = {
     "accountant",
     "checkpoint",
     "reserve",
+    "grant",
 }
 
 
@@ -129,6 +134,11 @@ class NoisySGD:
         its place undoes the record.
     reserve
         Rounds recorded on disk at a time, at least 1. A larger number takes less time, and loses more rounds to a kill.
+    grant
+        A `Grant <dprounds.ledger.Grant>` of a ledger: leave to make rounds of this step. The run makes no more of them
+        than were granted, whatever `epsilon` allows, and begins the work of the grant once: after a crash it goes on
+        from its `checkpoint` or not at all. The ledger adds up all jobs, so `accountant` is left out; so is
+        `random_state`, since a run under another grant would share the noise of its seed. Committing is up to you.
     random_state
         None, for noise that nobody can know: use it wherever privacy counts. A seed makes the run repeatable, and
         **void of privacy against whoever knows it**: the noise can be computed and subtracted. Two runs with one seed
@@ -158,6 +168,7 @@ class NoisySGD:
         accountant: Accountant | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         reserve: int = 1,
+        grant: Grant | None = None,
         random_state: int | None = None,
     ) -> None:
         self.gradient_sum = gradient_sum
@@ -177,6 +188,9 @@ class NoisySGD:
         self.accountant = Accountant() if accountant is None else checked_accountant("accountant", accountant)
         self.checkpoint: Path | None = None if checkpoint is None else resolved(checkpoint)
         self.reserve = _validate.count("reserve", reserve, least=1)
+        if grant is not None:
+            check_grant(grant, self.step, accountant=accountant, random_state=random_state)
+        self.grant, self._has_grant = grant, False
         self.rounds = 0
         self._seed = None if random_state is None else _validate.count("random_state", random_state)
         self._streams: list[np.random.Generator] = []
@@ -233,6 +247,9 @@ class NoisySGD:
         done = 0
         with locked(self.checkpoint):
             self._check_disk()
+            if self.grant is not None and not self._has_grant:
+                self.grant.take(resumes=self._on_disk is not None)
+                self._has_grant = True
             while left := self.remaining if most is None else min(self.remaining, most - done):
                 block = left if self.checkpoint is None else min(self.reserve, left)
                 self._save(ahead=block)
@@ -285,6 +302,8 @@ class NoisySGD:
         stamp = self.accountant.stamp  # first, so that whatever is recorded after it is noticed before the next round
         spent = self.accountant.run
         allowed = max_rounds(self.step, epsilon=self.epsilon, delta=self.delta, method=self.method, spent=spent)
+        if self.grant is not None:
+            allowed = min(allowed, granted_rounds(self.grant, self.step, spent))
         self._seen = ""
         self._planned, self._left = (spent, allowed), allowed
         self._seen = stamp  # last, so that after an interrupt before it all is planned again
@@ -324,6 +343,23 @@ class NoisySGD:
                 f"checkpoint {self.checkpoint.name!r} is not as this run left it: another run has used it, or it was "
                 "removed. Start again from what it holds now."
             )
+
+
+def check_grant(grant: Grant, step: Mechanism, *, accountant: object, random_state: object) -> None:
+    """Raise where a grant does not cover a round of `step`, or what is given with it contradicts it."""
+    if accountant is not None:
+        raise ParameterError("accountant must be left out where there is a grant: the ledger adds up all jobs.")
+    if random_state is not None:
+        raise ParameterError(
+            "random_state must be left out where there is a grant: runs under two grants would share their noise."
+        )
+    if not grant.covers(step):
+        raise ParameterError(f"grant must cover rounds of {step!r}, got one of {_validate.show(grant.run)}.")
+
+
+def granted_rounds(grant: Grant, step: Mechanism, spent: Run) -> int:
+    """Rounds of `step` that a grant still covers, in addition to what is spent of it; 0 where more was spent."""
+    return dict(grant.run.parts).get(step, 0) - dict(spent.parts).get(step, 0) if grant.covers(spent) else 0
 
 
 def checked_delta(delta: float, public_records: float) -> float:

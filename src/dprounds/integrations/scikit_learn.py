@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -46,6 +46,9 @@ from dprounds.integrations.noisy_sgd import DEFAULT_PUBLIC_RECORDS, PUBLIC_RECOR
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.base import Run
 from dprounds.planning import min_noise_multiplier
+
+if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
+    from dprounds.ledger import Grant
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -169,6 +172,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         *,
         accountant: Accountant | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
+        grant: Grant | None = None,
     ) -> Self:
         """This classifier, trained until its rounds or its budget are spent.
 
@@ -191,17 +195,28 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         checkpoint
             A file to keep the training in. If it exists, its training goes on: the same records must be given. The file
             does not hold their number. It is not a parameter of the classifier, so that clones never share one.
+        grant
+            A `Grant <dprounds.ledger.Grant>` of a ledger, for one fit: training makes no more rounds than were granted,
+            with the noise of the grant where `noise_multiplier` is left out. `accountant` and `random_state` are left
+            out then. Committing is up to you.
         """
-        before = Accountant() if accountant is None else checked_accountant("accountant", accountant)
+        before = None if accountant is None else checked_accountant("accountant", accountant)
         kept = dict(self.__dict__)
         try:
-            return self._fit(X, y, before, checkpoint)
+            return self._fit(X, y, before, checkpoint, grant)
         except BaseException:
             # so that the classifier is not half of this training and half of the last one
             self.__dict__ = kept
             raise
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, before: Accountant, checkpoint: str | os.PathLike[str] | None) -> Self:
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        before: Accountant | None,
+        checkpoint: str | os.PathLike[str] | None,
+        grant: Grant | None,
+    ) -> Self:
         """`fit`, which leaves a classifier half trained where it raises."""
         features, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -210,7 +225,11 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
         seed = self.random_state
         if seed is not None and not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(np.iinfo(np.int32).max))
-        self.noise_multiplier_ = self._noise(spent_before(checkpoint, before))
+        if grant is None:
+            before = Accountant() if before is None else before
+            self.noise_multiplier_ = self._noise(spent_before(checkpoint, before))
+        else:
+            self.noise_multiplier_ = self._granted_noise(grant)
         training = NoisySGD(
             gradients,
             np.zeros(gradients.size),
@@ -226,6 +245,7 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             accountant=before,
             checkpoint=checkpoint,
             reserve=self.reserve,
+            grant=grant,
             random_state=seed,
         )
         wanted = None if self.rounds is None else max(_validate.count("rounds", self.rounds) - training.rounds, 0)
@@ -280,6 +300,22 @@ class PrivateLogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore
             raise ParameterError("classes must hold every label in y, got a label that it lacks.")
         codes: NDArray[np.intp] = np.searchsorted(self.classes_, labels)
         return codes
+
+    def _granted_noise(self, grant: Grant) -> float:
+        """The noise multiplier that was given, or that of the rounds that were granted."""
+        if self.noise_multiplier is not None:
+            return _validate.real("noise_multiplier", self.noise_multiplier, _validate.NOISE_MULTIPLIER)
+        for part in grant.run.mechanisms:
+            if (
+                isinstance(part, PoissonSampled)
+                and isinstance(part.mechanism, Gaussian)
+                and part.sampling_rate == self.sampling_rate
+            ):
+                return part.mechanism.noise_multiplier
+        raise ParameterError(
+            f"grant must cover sampled Gaussian rounds at sampling_rate={self.sampling_rate!r}, got one of "
+            f"{_validate.show(grant.run)}."
+        )
 
     def _noise(self, spent: Run) -> float:
         """The noise multiplier that was given, or the least one with which all rounds keep to the budget."""

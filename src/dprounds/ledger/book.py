@@ -17,7 +17,18 @@ from dprounds.ledger import rows, tables
 from dprounds.ledger.arguments import WHOLE, named_blocks, text, word
 from dprounds.ledger.budget import Budget, Status
 from dprounds.ledger.database import Database
-from dprounds.ledger.entries import COMMIT, OPEN, RESERVE, VOID, Entry, now, run_from_text, run_to_text
+from dprounds.ledger.entries import (
+    BEGIN,
+    COMMIT,
+    OPEN,
+    RESERVE,
+    STATES,
+    VOID,
+    Entry,
+    now,
+    run_from_text,
+    run_to_text,
+)
 from dprounds.ledger.filters import UNIT, new_filter
 from dprounds.ledger.verification import verified
 from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, Release, Run
@@ -25,7 +36,7 @@ from dprounds.planning import checked_release
 
 __all__ = ["Grant", "Ledger"]
 
-RESERVED, COMMITTED, VOIDED = "reserved", "committed", "voided"
+RESERVED, BEGUN, COMMITTED = "reserved", "begun", "committed"
 TIMEOUT = Interval.parse("(0, inf)")
 # What people call the sums of each filter.
 SUMS_IN_WORDS = {
@@ -41,7 +52,7 @@ SUMS_IN_WORDS = {
 class Grant:
     """Leave to make a run: its cost is charged already.
 
-    `state` is ``"reserved"``, ``"committed"`` or ``"voided"``, as far as this process knows.
+    `state` is ``"reserved"``, ``"begun"``, ``"committed"`` or ``"voided"``, as far as this process knows.
     """
 
     ledger: Ledger = field(repr=False)
@@ -49,6 +60,32 @@ class Grant:
     key: str
     run: Run
     state: str
+    _is_unused: bool = field(default=False, repr=False)  # begun by this object, and nothing was done since
+
+    def begin(self) -> None:
+        """Say that the work begins, once: whoever asks again is refused, and the job can no longer be voided.
+
+        So no work is done twice for one charge, by two processes or again after a crash. `Ledger.spend` and the
+        training loops here say so by themselves.
+        """
+        self.ledger.begin(self.budget, self.key)
+        self.state, self._is_unused = BEGUN, True
+
+    def take(self, *, resumes: bool) -> None:
+        """Let one training have the grant: the first, or one that goes on from a checkpoint of the same work.
+
+        Guarantee
+        ---------
+        Raises `LedgerError` where the work may have been done before, in this process or in another.
+        """
+        if self.state == RESERVED:
+            self.begin()
+        elif not (self.state == BEGUN and (resumes or self._is_unused)):
+            raise LedgerError(
+                f"Job {show(self.key)} of {show(self.budget)} is {self.state}: it may have looked at the data already. "
+                "Go on from its checkpoint, or reserve another job."
+            )
+        self._is_unused = False
 
     def commit(self, *, by: str = "") -> None:
         """Say that the work was done. The cost was charged before; this only records it."""
@@ -265,7 +302,11 @@ class Ledger:
         blocks: Sequence[str] | None = None,
         delta: float | None = None,
     ) -> Iterator[Grant]:
-        """A grant to work under: committed when the work ends, and left charged where it raises."""
+        """A grant to work under: committed when the work ends, and left charged where it raises.
+
+        Work that has begun before is refused, since it may have looked at the data: what is done again, with other
+        noise, is another release. To go on from a checkpoint of it, take `grant` and `commit` it at the end.
+        """
         grant = self.reserve(name, run, key=key, by=by, blocks=blocks, delta=delta)
         if grant.state != RESERVED:
             raise ParameterError(
@@ -273,10 +314,15 @@ class Ledger:
                 argument="key",
                 given=show(key),
                 state=grant.state,
-                advice="Use another key for another job.",
+                advice="Use another key for another job, or go on from a checkpoint with `grant`.",
             )
+        grant.begin()
         yield grant
         grant.commit(by=by)
+
+    def begin(self, name: str, key: str, *, by: str = "") -> None:
+        """Record that the work of a reserved job begins; raises `LedgerError` where it has begun already."""
+        self._settle(name, key, BEGIN, by, "")
 
     def commit(self, name: str, key: str, *, by: str = "") -> None:
         """Record that a reserved job was done; again, if that was recorded already."""
@@ -400,22 +446,24 @@ class Ledger:
         return budget
 
     def _settle(self, name: str, key: str, kind: str, by: str, reason: str) -> None:
-        """Commit or void a reservation."""
+        """Begin, commit or void a reservation."""
         key, by = word("key", key), text("by", by)
         budget = self.budget(name)
-        state = COMMITTED if kind == COMMIT else VOIDED
+        before, state = STATES[kind]
 
         def change(connection: Connection) -> None:
             head = rows.locked(connection, name)
             granted = rows.granted(connection, name, key)
             if granted is None:
                 raise _no_job(name, key)
-            if granted.state == state:
+            if granted.state == state and kind != BEGIN:
                 return
-            if granted.state != RESERVED:
+            if granted.state not in before:
                 raise LedgerError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
             reservation = rows.entry_of(granted._mapping)
-            counts = {"reserved": head.reserved - 1, state: getattr(head, state) + 1}
+            counts = {}
+            if kind != BEGIN:
+                counts = {"reserved": head.reserved - 1, state: getattr(head, state) + 1}
             if kind == VOID:
                 named = reservation.blocks or WHOLE
                 spent = rows.spent_by_block(connection, budget, named)

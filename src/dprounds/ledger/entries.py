@@ -8,15 +8,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dprounds.accountant import Accountant
 from dprounds.mechanisms import Run
 
-__all__ = ["COMMIT", "FIRST", "OPEN", "RESERVE", "VOID", "Entry", "now", "run_from_text", "run_to_text"]
+__all__ = [
+    "BEGIN",
+    "COMMIT",
+    "FIRST",
+    "OPEN",
+    "RESERVE",
+    "STATES",
+    "VOID",
+    "Change",
+    "Entry",
+    "now",
+    "run_from_text",
+    "run_to_text",
+]
 
-OPEN, RESERVE, COMMIT, VOID = "open", "reserve", "commit", "void"
+OPEN, RESERVE, BEGIN, COMMIT, VOID = "open", "reserve", "begin", "commit", "void"
 FIRST = "0" * 64  # the hash before the first entry
+
+
+class Change(NamedTuple):
+    """What an entry does to a job: from one of the states before to the state after."""
+
+    before: tuple[str, ...]
+    after: str
+
+
+# A job that has begun may have looked at the data, and can no longer be voided.
+STATES = {
+    BEGIN: Change(("reserved",), "begun"),
+    COMMIT: Change(("reserved", "begun"), "committed"),
+    VOID: Change(("reserved",), "voided"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +58,7 @@ class Entry:
     number
         Its place, from 1 on.
     kind
-        ``"open"``, ``"reserve"``, ``"commit"`` or ``"void"``.
+        ``"open"``, ``"reserve"``, ``"begin"``, ``"commit"`` or ``"void"``.
     key
         The job.
     by

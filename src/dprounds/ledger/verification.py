@@ -14,7 +14,17 @@ from sqlalchemy import Connection, select
 from dprounds._validate import show
 from dprounds.errors import LedgerError, PrivacyError
 from dprounds.ledger import tables
-from dprounds.ledger.entries import COMMIT, FIRST, OPEN, RESERVE, VOID, Entry, run_from_text
+from dprounds.ledger.entries import (
+    BEGIN,
+    COMMIT,
+    FIRST,
+    OPEN,
+    RESERVE,
+    STATES,
+    VOID,
+    Entry,
+    run_from_text,
+)
 from dprounds.ledger.filters import UNIT, Filter, filter_from_parameters, units_up
 
 __all__ = ["verified"]
@@ -22,6 +32,7 @@ __all__ = ["verified"]
 # A stored cost may be this part below the recomputed one: another version may find a slightly larger number.
 COST_TOLERANCE = Fraction(1, 10**5)
 ROWS_AT_ONCE = 1000
+BEGUN_IS = {"begun": "reserved"}
 
 
 def verified(connection: Connection) -> None:
@@ -45,6 +56,7 @@ class _Replay:
     head: str = FIRST
     at: str = ""
     filter: Filter | None = None
+    parameters: str = ""
     reservations: dict[str, Entry] = field(default_factory=dict)
     states: dict[str, tuple[str, int]] = field(default_factory=dict)
     sums: dict[str, list[int]] = field(default_factory=dict)
@@ -60,7 +72,7 @@ class _Replay:
                 self._open(entry, opening)
             elif entry.kind == RESERVE:
                 self._reserve(entry)
-            elif entry.kind in (COMMIT, VOID):
+            elif entry.kind in (BEGIN, COMMIT, VOID):
                 self._settle(entry)
             else:
                 raise self._wrong(f"is of an unknown kind, {show(entry.kind)}")
@@ -96,6 +108,7 @@ class _Replay:
         try:
             fixed = json.loads(entry.detail)
             self.filter = filter_from_parameters(fixed["filter"])
+            self.parameters = json.dumps(fixed["filter"], sort_keys=True)
             is_sound = self.filter.is_sound()
         except (ValueError, TypeError, KeyError, PrivacyError):
             raise self._wrong("cannot be read") from None
@@ -123,7 +136,7 @@ class _Replay:
         if len(entry.cost) != len(fixed.sums) or any(amount < 0 for amount in entry.cost):
             raise self._wrong("has no cost of this budget's kind")
         try:
-            least = _recomputed(json.dumps(fixed.parameters, sort_keys=True), entry.description, entry.cost)
+            least = _recomputed(self.parameters, entry.description, entry.cost)
         except PrivacyError as error:
             raise self._wrong(f"has a run whose cost cannot be computed: {error}") from None
         for amount, needed in zip(entry.cost, least, strict=True):
@@ -132,9 +145,11 @@ class _Replay:
 
     def _settle(self, entry: Entry) -> None:
         state, number = self.states.get(entry.key, ("missing", 0))
-        if state != "reserved" or self.filter is None:
-            raise self._wrong(f"settles the job {show(entry.key)}, which is {state}")
-        self.states[entry.key] = ("committed" if entry.kind == COMMIT else "voided", number)
+        if state not in STATES[entry.kind].before or self.filter is None:
+            raise self._wrong(f"changes the job {show(entry.key)}, which is {state}")
+        self.states[entry.key] = (STATES[entry.kind].after, number)
+        if entry.kind == BEGIN:
+            return
         reservation = self.reservations.pop(entry.key)
         if entry.kind == VOID:
             for block in reservation.blocks or ("",):
@@ -148,7 +163,8 @@ class _Replay:
                 f"The budget of {show(self.name)} ends with entry {head.number} by its head, and with entry "
                 f"{self.number} by its entries: entries were removed or added."
             )
-        counts = [state for state, _ in self.states.values()]
+        # a job that has begun is still reserved
+        counts = [BEGUN_IS.get(state, state) for state, _ in self.states.values()]
         for state in ("reserved", "committed", "voided"):
             if getattr(head, state) != counts.count(state):
                 raise LedgerError(
