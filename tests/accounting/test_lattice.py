@@ -195,8 +195,8 @@ def test_noise_that_hides_everything_changes_nothing(sigma: float, rate: float, 
     for other in (rate, 1e-6):
         run = PoissonSampled(Gaussian(sigma), rate) * rounds + PoissonSampled(Gaussian(noise), other) * rounds
         both = run.guarantee(delta=1e-5)
-        assert both.method == "exact"
-        assert both.upper - both.lower <= 3e-4 * both.upper
+        assert both.method in ("exact", "bound")  # not an order's, far above
+        assert both.upper - both.lower <= 2e-4 * both.upper
         assert alone.lower <= both.upper <= alone.upper * (1 + 2e-5 + 10 * math.sqrt(rounds) * rate / noise)
 
 
@@ -330,7 +330,9 @@ def test_a_spectrum_that_does_not_end_is_transformed_as_a_whole() -> None:
     assert line_on(law, grid._replace(frequencies=20), upper_law) is None  # too few, and it says so
     every = line_on(law, grid, upper_law)
     assert every is not None
-    assert every.at(0.3).upper == by_lattice(SGD * 234, "remove").delta(0.3).upper
+    # the profile makes its lattice for the delta that it finds, 1.2e-5
+    found = by_lattice(SGD * 234, "remove").delta(0.3)
+    assert found.lower <= every.at(0.3).upper <= found.upper * (1 + 1e-6)
 
 
 def test_where_a_rare_loss_takes_over_a_saddle_point_is_found() -> None:

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 # All of these tune speed and tightness.
 # Spreading raises epsilon by about (t + 1) T h^2 / 12 and merging lowers it by half of that: the step makes this part
 # of epsilon, or of 1/t where epsilon is less than that. The coarse one is for lattices that look where epsilon is.
-PRECISE = 5e-6
+PRECISE = 1e-7
 COARSE = 1e-3
 # Where the points do not suffice for this part, the bracket would be of no use.
 LEAST_PRECISION = 1e-2

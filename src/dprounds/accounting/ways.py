@@ -41,6 +41,10 @@ FIRST_LEVELS = 0.95
 # Relative to epsilon: so far away levels serve as well, and in a search their value is believed.
 REACH_OF_LEVELS = 1e-3
 BELIEVED_OF_LEVELS = 0.5
+# So far from the epsilon that a lattice was made for it serves as well, and its values are good enough for a search;
+# relative to epsilon.
+REACH_OF_LATTICE = 1e-5
+BELIEVED_OF_LATTICE = 1e-2
 # Laplace's method is not believed where it exceeds other guesses by this factor.
 HEAVY = 1.4
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
@@ -186,6 +190,8 @@ class ByLattice:
     law: Composition
     start: Saddle | float = 1.0
     line: Line | None = None
+    log_delta: float | None = None  # that was asked for
+    few_frequencies_fail: bool = False  # as they do where losses have atoms
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -194,27 +200,41 @@ class ByLattice:
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method on the sketch."""
+        self.log_delta = log_delta
         return self.sketch.epsilon(log_delta)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
-        """A lattice made for the delta that it finds."""
-        log_delta = self.sketch.saddle(epsilon).log_delta(epsilon)
-        for _ in range(3):
-            grids = self.sketch.grids(epsilon, log_delta, COARSE)
-            line, grid = self._line(upper_law, grids)
-            value = line.value_and_slope(epsilon)[0]
-            if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
-                break
-            log_delta = math.log(value)
+        """A lattice made for the delta that was asked for, once that is nearly found; before, for the one it finds."""
+        if fine and self.log_delta is not None:
+            log_delta = self.log_delta
+        else:
+            log_delta = self.sketch.saddle(epsilon).log_delta(epsilon)
+            for _ in range(3):
+                grids = self.sketch.grids(epsilon, log_delta, COARSE)
+                line, grid = self._line(upper_law, grids)
+                value = line.value_and_slope(epsilon)[0]
+                if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+                    break
+                log_delta = math.log(value)
         if fine:
             grids = self.sketch.grids(epsilon, log_delta, PRECISE)
             line, grid = self._line(upper_law, grids)
         rest = grids[grids.index(grid) :] if grid in grids else grids
-        return Sums(epsilon, line, lambda: self._line(lower_law, rest)[0], NARROW_LATTICE, is_fine=fine)
+        return Sums(
+            epsilon,
+            line,
+            lambda: self._line(lower_law, rest)[0],
+            NARROW_LATTICE,
+            reach=REACH_OF_LATTICE * epsilon,
+            believed=BELIEVED_OF_LATTICE * epsilon,
+            is_fine=fine,
+        )
 
     def _line(self, side: Callable[..., LatticeLaw], grids: list[Grid]) -> tuple[Line, Grid]:
         """The first line that is proven to end."""
         for grid in grids:
+            if grid.frequencies and self.few_frequencies_fail and grid is not grids[-1]:
+                continue
             laws = [
                 (side(part.cells, grid.step, *ends, atoms), rounds)
                 for (part, rounds), ends, atoms in zip(self.law.parts, grid.ends, grid.atoms, strict=True)
@@ -224,6 +244,7 @@ class ByLattice:
             line = lattice_line(laws, grid)
             if line is not None:
                 return line, grid
+            self.few_frequencies_fail = True
         raise NumericalError("The exact sum of this run needs more memory than is allowed.")
 
 

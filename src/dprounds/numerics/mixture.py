@@ -45,7 +45,7 @@ def log_mixture_ulps(rate: float, v: Array, log_mix: Array) -> Array:
     The derivative of the mixture's logarithm is its share, so an error of v moves it by share * |v| * 4 units, and its
     own operations add a few units.
     """
-    moved = mixture_share(rate, v, log_mix) * np.abs(v)
+    moved = mixture_share(rate, v) * np.abs(v)
     return 8.0 + 4.0 * moved / np.maximum(np.abs(log_mix), np.finfo(float).tiny)
 
 
