@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class Mixture:
         """``1 - rate + rate exp(v)``."""
         return cls(1.0 - rate, (rate,))
 
-    @property
+    @cached_property
     def is_single(self) -> bool:
         """Whether there is one component beside the constant."""
         return len(self.probabilities) == 1
