@@ -139,6 +139,9 @@ def not_installed() -> list[str]:
     """What tests are skipped without, and how to get it."""
     peers = [title for name, title in PEERS.items() if importlib.util.find_spec(name) is None]
     browser = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    return ([f"{', '.join(peers)} (`make peers`)"] if peers else []) + (
-        [] if browser else ["Chromium (by your system's packages, or name one in CHROMIUM)"]
-    )
+    server = shutil.which("initdb") or any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    return [
+        *([f"{', '.join(peers)} (`make peers`)"] if peers else []),
+        *([] if browser else ["Chromium (by your system's packages, or name one in CHROMIUM)"]),
+        *([] if server else ["PostgreSQL (by your system's packages)"]),
+    ]
