@@ -33,7 +33,8 @@ class Accountant:
     first of them, or if nothing that was released steered them. What is asked of the data may depend on all that was
     released before; how much is spent may not. If noise was raised or a run was ended because of what came out, or if
     the epsilon of the rounds so far is quoted because the model was good enough then, the exact total of the history is
-    no guarantee: fix the budget beforehand and publish that one.
+    no guarantee: fix the budget beforehand and publish that one. A ledger (`dprounds.ledger`) keeps such a budget, also
+    where each job is chosen by looking at the last.
 
     It is tied to no training library: call `record` once per step. Equal steps merge, so that a record takes
     microseconds, and a million of them take no more memory than one. Threads may share one accountant.

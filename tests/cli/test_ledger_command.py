@@ -87,7 +87,9 @@ def test_a_file_describes_the_job(ledger: Typed, tmp_path: Path) -> None:
     assert ledger(f"reserve patients --key other --run {run} --rounds 4")[0] == 2
 
 
-def test_history_is_written_as_csv_or_json(ledger: Typed, tmp_path: Path) -> None:
+def test_history_is_written_as_csv_json_or_parquet(ledger: Typed, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
     ledger("reserve patients --key 'a, \"b\"' --noise-multiplier 20 --rounds 1")
     assert ledger(f"history patients --out {tmp_path}/h.csv")[0] == 0
     with (tmp_path / "h.csv").open(newline="") as file:
@@ -95,7 +97,9 @@ def test_history_is_written_as_csv_or_json(ledger: Typed, tmp_path: Path) -> Non
     assert [row["key"] for row in rows] == ["", 'a, "b"']
     assert ledger(f"history patients --out {tmp_path}/h.json")[0] == 0
     assert [row["key"] for row in json.loads((tmp_path / "h.json").read_text())] == ["", 'a, "b"']
-    assert "must end in .csv or .json" in ledger(f"history patients --out {tmp_path}/h.txt")[2]
+    assert ledger(f"history patients --out {tmp_path}/h.parquet")[0] == 0
+    assert parquet.read_table(tmp_path / "h.parquet").to_pylist()[1]["key"] == 'a, "b"'
+    assert "must end in .csv, .json or .parquet" in ledger(f"history patients --out {tmp_path}/h.txt")[2]
     assert "cannot be written" in ledger(f"history patients --out {tmp_path}/no/h.csv")[2]
 
 

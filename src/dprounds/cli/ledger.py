@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +18,7 @@ import typer
 from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
-from dprounds.errors import ParameterError
+from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
 
 if TYPE_CHECKING:  # the library loads when a command runs, not for --help
@@ -216,7 +217,7 @@ def history(
     name: Name,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file: .csv or .json.")
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write it to a file: .csv, .json or .parquet.")
     ] = None,
     after: Annotated[int, typer.Option(metavar="N", help="Only entries after this number.")] = 0,
     url: Url = None,
@@ -226,8 +227,10 @@ def history(
 
     Example: dprounds ledger history patients --out history.csv
     """
-    if out is not None and out.suffix.lower() not in (".csv", ".json"):
-        raise FileError(f"{out} must end in .csv or .json.")
+    if out is not None and out.suffix.lower() not in (".csv", ".json", ".parquet"):
+        raise FileError(f"{out} must end in .csv, .json or .parquet.")
+    if out is not None and out.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise UnsupportedError("Parquet needs PyArrow. In a checkout of dprounds: pip install '.[parquet]'")
     with _ledger(url) as ledger:
         entries = [_flat(entry, ledger.budget(name).filter.sums) for entry in ledger.history(name, after=after)]
     if out is not None:
@@ -336,6 +339,13 @@ def _write(path: Path, entries: list[dict[str, Any]]) -> None:
     try:
         if path.suffix.lower() == ".json":
             path.write_text(json_text.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            return
+        if path.suffix.lower() == ".parquet":
+            import pyarrow
+            from pyarrow import parquet
+
+            names = list(entries[0]) if entries else ["number"]
+            parquet.write_table(pyarrow.table({name: [entry[name] for entry in entries] for name in names}), path)
             return
         with path.open("w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, fieldnames=list(entries[0]) if entries else ["number"])
