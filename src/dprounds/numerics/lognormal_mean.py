@@ -87,7 +87,8 @@ ENDS: Array = np.asarray(0.125 * np.arange(512), dtype=np.float64)
 BLOCK = 2.0
 # Powers with a smaller logarithm of their mean than this share a table.
 LARGEST_SHARED = 8.0
-# And others in groups of so many.
+# So many of them at first, then by octaves; and others in groups of so many.
+SHARED_FIRST = 24
 SHARED = 3
 # Distance of the nodes at which rounding errors are summed.
 ERROR_SPACING = 0.5
@@ -197,12 +198,14 @@ class LognormalMean:
         """The logarithm of E[S^power] for a real power, and a bound on the relative error of the mean."""
         n, p_real = _split(power)
         if n:
-            few = int(np.searchsorted(self.log_integer_means, LARGEST_SHARED)) - 1  # one table serves all up to here
-            last = self.log_integer_means.size
-            numbers = range(1, few + 1)
-            if n > few:
+            # one table for the powers of an octave, if their means are alike, and else for a few
+            few = int(np.searchsorted(self.log_integer_means, LARGEST_SHARED)) - 1
+            if n <= few:
+                last = SHARED_FIRST * 2 ** max(math.ceil(math.log2(n / SHARED_FIRST)), 0)
+                numbers = range(1 if last == SHARED_FIRST else last // 2 + 1, min(last, few) + 1)
+            else:
                 start = few + 1 + SHARED * ((n - few - 1) // SHARED)
-                numbers = range(start, min(start + SHARED, last))
+                numbers = range(start, min(start + SHARED, self.log_integer_means.size))
             ray = _remembered_rays(self, numbers, LEAST_EXPONENT, LEAST_EXPONENT + 1.0)[n - numbers[0]]
         else:
             low = 2.0 ** math.floor(math.log2(p_real))
@@ -257,9 +260,10 @@ class LognormalMean:
         """The logarithms of E[S^n], rounded up."""
         most = int(self.most_power + LEAST_EXPONENT + 1.0)
         k = np.arange(most + 1)
-        logs = 0.5 * self.deviation**2 * (k * (k - 1.0)) - k * math.log(self.count) - loggamma(k + 1.0).real
-        found = _power_coefficients(np.exp(logs)[None, :], self.count)[:, 0]
-        return np.asarray(np.log(found) + loggamma(k + 1.0).real + 1e-10)
+        log_scale = math.log(most / math.e)  # so that no coefficient is out of the range of doubles
+        logs = 0.5 * self.deviation**2 * (k * (k - 1.0)) - loggamma(k + 1.0).real
+        found = _power_coefficients(np.exp(logs + k * (log_scale - math.log(self.count)))[None, :], self.count)[:, 0]
+        return np.asarray(np.log(found) - k * log_scale + loggamma(k + 1.0).real + 1e-10)
 
     def _rays(self, n: range, p_low: float, p_high: float, angle: float, s: float) -> list[_Ray]:
         """G_n on a ray, for all p with real parts from `p_low` to `p_high` and imaginary parts up to s."""
@@ -345,12 +349,15 @@ class LognormalMean:
         if n[-1] == 0:
             return logs.real, turned[None, :]
         ratios = averages / np.where(np.abs(averages[:, 0]) < LEAST_AVERAGE, LEAST_AVERAGE, averages[:, 0])[:, None]
-        return logs.real, _power_coefficients(ratios, self.count)[n[0] :] * (self._factors(n) * turned)
+        scales, factors = self._scales(n)
+        return logs.real, _power_coefficients(ratios * scales, self.count)[n[0] :] * (factors * turned)
 
-    def _factors(self, n: range) -> Array:
-        """n! over the count to the power n."""
-        numbers = np.asarray(n, dtype=np.float64)
-        return np.exp(loggamma(numbers + 1.0).real - numbers * math.log(self.count))[:, None]
+    def _scales(self, n: range) -> tuple[Array, Array]:
+        """What keeps coefficients in the range of doubles, and n! over the count to the power n with it taken out."""
+        log_scale = math.log(max(n[-1], 3) / math.e)
+        k, numbers = np.arange(n[-1] + 1, dtype=np.float64), np.asarray(n, dtype=np.float64)
+        factors = np.exp(loggamma(numbers + 1.0).real - numbers * log_scale)
+        return np.exp(k * (log_scale - math.log(self.count))), factors[:, None]
 
     def _rounding(self, first: ComplexArray, averages: ComplexArray, near: Array, errors: Array, n: range) -> Array:
         """Bounds on the rounding errors of what `_powers` finds, given those of a_0 - 1 and of the averages."""
@@ -366,8 +373,11 @@ class LognormalMean:
         # in a product of coefficients of total degree n, relative errors of k times this much add up to n times it
         relative = (relative / np.arange(1, n[-1] + 1)).max(axis=1)
         numbers = np.asarray(n)[:, None]
-        counted = t * of_first + numbers * (relative + math.log(t) * 4.0 * u) + 2.0 * STEP_UNITS * u * (numbers + 1.0)
-        return np.asarray(_power_coefficients(sizes, t)[n[0] :] * self._factors(n) * counted)
+        counted = (
+            t * of_first + numbers * (relative + (8.0 + math.log(t)) * 4.0 * u) + 2.0 * STEP_UNITS * u * (numbers + 1.0)
+        )
+        scales, factors = self._scales(n)
+        return np.asarray(_power_coefficients(sizes * scales, t)[n[0] :] * factors * counted)
 
     # --- sums over the nodes of a ray
 
