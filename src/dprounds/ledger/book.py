@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ __all__ = ["Grant", "Ledger"]
 
 RESERVED, BEGUN, COMMITTED = "reserved", "begun", "committed"
 TIMEOUT = Interval.parse("(0, inf)")
+# A refusal says how many rounds would fit if one cost is computed within this: the search takes a dozen of them.
+QUICK_SECONDS = 1.0
 # What people call the sums of each filter.
 SUMS_IN_WORDS = {
     "mu_squared": "squared mu",
@@ -255,7 +258,9 @@ class Ledger:
         if found is not None:
             return self._same_grant(found, budget, key, description, named)
         # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
+        began = time.thread_time()
         cost = budget.filter.cost(job, left=_least_left(budget, spent, named), delta=delta)
+        is_quick = time.thread_time() - began < QUICK_SECONDS
 
         def change(connection: Connection) -> Grant | tuple[int, ...]:
             head = rows.locked(connection, name)
@@ -289,7 +294,7 @@ class Ledger:
         granted = self._database.write(change)
         if isinstance(granted, Grant):
             return granted
-        raise _exceeded(budget, job, cost, granted)
+        raise _exceeded(budget, job, cost, granted, search=is_quick)
 
     @contextmanager
     def spend(
@@ -501,13 +506,15 @@ def _least_left(budget: Budget, spent: Mapping[str, Sequence[int]], named: Seque
     return tuple(min(amounts) for amounts in zip(*lefts, strict=True))
 
 
-def _exceeded(budget: Budget, job: Run, cost: Sequence[int], left: Sequence[int]) -> BudgetExceededError:
-    """Why a job is refused: what it costs, what is left, and what would fit."""
+def _exceeded(
+    budget: Budget, job: Run, cost: Sequence[int], left: Sequence[int], *, search: bool
+) -> BudgetExceededError:
+    """Why a job is refused: what it costs, what is left, and if that is searched, what would fit."""
     fixed = budget.filter
     over = next(i for i, (amount, most) in enumerate(zip(cost, left, strict=True)) if amount > most)
     has = max(left[over], 0)
     fit: int | None = None
-    if len(job.parts) == 1:
+    if search and len(job.parts) == 1:
         with suppress(PrivacyError):
             fit = fixed.rounds_that_fit(job.mechanisms[0] * 1, left)
     advice = "Not one of its rounds would fit."
