@@ -209,7 +209,7 @@ def test_every_method_is_explained() -> None:
 
 
 def test_a_sampling_of_ones_own_is_named_as_it_is() -> None:
-    assert holds_for("replace-one", "shuffled") == "Holds for: replace one record, shuffled."
+    assert holds_for("replace-one", "cyclic") == "Holds for: replace one record, cyclic."
 
 
 def test_the_words_load_nothing_of_the_library() -> None:

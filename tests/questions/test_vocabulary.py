@@ -62,8 +62,9 @@ def test_a_mechanism_is_a_public_class_and_what_is_said_of_it_is_true(word: str)
 def test_every_mechanism_of_the_library_that_is_public_has_a_word() -> None:
     kinds = {name for name in dprounds.__all__ if isinstance(kind := getattr(dprounds, name), type)
              and issubclass(kind, mechanisms.Mechanism)}  # fmt: skip
-    # sampling is a word of its own, and a pair of long lists is made in Python
-    assert kinds - {"PoissonSampled", "DiscretePair"} == {each.makes for each in MECHANISMS.values()}
+    # loaders are words of `sampling`, and pairs and mixtures of long lists are made in Python
+    loaders = {"PoissonSampled", "RandomAllocation", "FixedSizeSampled", "Shuffled"}
+    assert kinds - loaders - {"DiscretePair", "MixtureOfGaussians"} == {each.makes for each in MECHANISMS.values()}
 
 
 @pytest.mark.parametrize("name", WORDS)

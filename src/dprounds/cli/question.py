@@ -97,7 +97,9 @@ def _choice(question: Question, word: Word) -> Any:  # noqa: ANN401  (Typer keep
     """An option that takes one of a few words; hints answer those who type certain others."""
     allowed: Sequence[str] = question.methods
     hints: dict[str, str] = {}
-    if word.name == "mechanism":
+    if word.choices:
+        allowed = word.choices
+    elif word.name == "mechanism":
         allowed = [name for name in question.mechanisms if not MECHANISMS[name].is_made_of_lists]
         only = "Only these have a noise multiplier."
         hints = dict.fromkeys(

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError
-from dprounds.mechanisms import Release, Run
+from dprounds.mechanisms import Release, Run, Shuffled
 from dprounds.planning import plan_batch_size, plan_noise_multiplier, plan_rounds, plan_sampling_rate
 from dprounds.planning.parameters import LEAST_RATE, NOISE_RANGE
 from dprounds.planning.rounds import MOST_ROUNDS
@@ -71,8 +72,8 @@ def rounds(
                 f"ε = {epsilon:g} at δ = {delta:g}.",
                 advice="Ask for a smaller ε or δ, or for a step that releases something.",
             ) from None
-        values: Values = {"rounds": int(plan.value)}
-        if (epochs := setting.epochs_of(int(plan.value))) is not None:
+        values: Values = {"rounds": int(plan.value) * (setting.rounds_of_step if run is None else 1)}
+        if (epochs := setting.epochs_of(int(values["rounds"] or 0))) is not None:
             values["epochs"] = epochs
         values |= {"epsilon": plan.epsilon, "delta": delta}
         if by == "exact" and plan.beyond is not None:  # other methods have no lower bound
@@ -139,16 +140,34 @@ def epsilon(
     rows = rows_by(chosen(method, METHODS), ask, EPSILON, of=whole, known=known)
     best = tightest(rows)
     value = float(best.values["epsilon"] or 0.0)
-    releases = _rounds(whole.rounds, setting)
+    releases = _rounds(whole.rounds if run is not None else setting.total_rounds(), setting)
     if math.isinf(value):
         sentence = f"No ε is proven for {releases} at δ = {plain(delta)}: "
         sentence += _why_none(whole, delta) or "no method bounds the loss."
     else:
-        sentence = f"{releases} cost{'s' if whole.rounds == 1 else ''} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
+        verb = "costs" if releases.split(" (")[0] == "1 round" else "cost"
+        sentence = f"{releases} {verb} ε = {EPSILON.text(value)} at δ = {plain(delta)}"
         sentence += by_bound(best) + compared_with_balle(
             rows, best, EPSILON, "Rényi accountants (Balle's bound) report {}"
         )
-    return answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence, of=whole)
+    found = answers_of("epsilon", {"delta": delta, **inputs}, EPSILON, rows, sentence, of=whole)
+    return replace(found, remarks=(*found.remarks, *_allocated(whole, delta)))
+
+
+def _allocated(whole: Run, delta: float) -> list[str]:
+    """What random allocation of the same batches would cost, for those who shuffle."""
+    if not any(isinstance(part, Shuffled) for part in whole.mechanisms):
+        return []
+    other = sum(
+        (part.allocated * rounds if isinstance(part, Shuffled) else part * rounds for part, rounds in whole.parts),
+        Run(),
+    )
+    cost = other.epsilon(delta=delta)
+    return [
+        "No proof is known that shuffling hides which batch a record is in. If every record joins one random step of "
+        f"an epoch, independently of the others (allocation), the same batches cost ε = {EPSILON.text(cost)} for a "
+        "record that is zeroed out."
+    ]
 
 
 def _why_none(run: Run, delta: float) -> str | None:
@@ -188,8 +207,9 @@ def delta(
 
     rows = rows_by(chosen(method, METHODS), ask, DELTA, of=whole, known=known)
     best = tightest(rows)
+    rounds_made = whole.rounds if run is not None else setting.total_rounds()
     sentence = (
-        f"{_rounds(whole.rounds, setting)} keep{'s' if whole.rounds == 1 else ''} ε = {plain(epsilon)} "
+        f"{_rounds(rounds_made, setting)} keep{'s' if rounds_made == 1 else ''} ε = {plain(epsilon)} "
         f"but for a failure mass δ = {DELTA.text(float(best.values['delta'] or 0.0))}"
     )
     sentence += by_bound(best) + compared_with_balle(rows, best, DELTA, "Rényi accountants (Balle's bound) report {}")
@@ -254,6 +274,10 @@ def rate(
     """The greatest sampling rate at which a run stays within a budget, by `method` or by each."""
     epsilon, delta = _budget(epsilon, delta, setting)
     setting.refuse(*QUESTIONS["rate"].answers, because="it is what is asked for")
+    if setting.sampling not in (None, "poisson"):
+        raise QuestionError(
+            "{argument} must be poisson here, got {value}.", argument="sampling", value=setting.sampling
+        )
     _noisy(setting)
     dataset = None if setting.dataset_size is None else _validate.count("dataset_size", setting.dataset_size, least=1)
     if setting.epochs is not None and dataset is None:

@@ -162,6 +162,9 @@ def assumptions(run: Run) -> str:
     """What a guarantee of a run holds for, in words."""
     by_noise = all(hasattr(getattr(part, "mechanism", part), "noise_multiplier") for part in run.mechanisms)
     words = holds_for(run.relation, run.sampling, given="sensitivity" if by_noise else "round")
+    group = min((getattr(part, "group_size", 1) for part in run.mechanisms if part.relation is not None), default=1)
+    if group > 1:
+        words = words.replace("one record", f"the records of one person, up to {group} of them", 1)
     if run.relation is not None and any(part.relation is None for part in run.mechanisms):
         words += " What the other parts release must have been bounded for the same neighbours."
     return words

@@ -11,12 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from typing import cast
 
 from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.mechanisms import Mechanism, PoissonSampled, Run
+from dprounds.mechanisms import FixedSizeSampled, Mechanism, PoissonSampled, RandomAllocation, Run, Shuffled
+from dprounds.mechanisms.base import REPLACE_ONE
 from dprounds.questions import vocabulary
-from dprounds.questions.vocabulary import PARAMETERS, SAMPLED_MECHANISMS, WORDS, listed
+from dprounds.questions.vocabulary import PARAMETERS, SAMPLED_MECHANISMS, SAMPLINGS, WORDS, listed
 
 __all__ = ["MECHANISMS", "QuestionError", "Setting"]
 
@@ -29,6 +31,9 @@ class QuestionError(ParameterError):
 MECHANISMS: dict[str, tuple[Callable[..., Mechanism], tuple[str, ...]]] = {
     word.name: (getattr(mechanisms, word.makes), word.parameters) for word in vocabulary.MECHANISMS.values()
 }
+
+# Loaders in which every record joins one round of an epoch.
+BY_EPOCHS: dict[str, Callable[..., Mechanism]] = {"allocation": RandomAllocation, "shuffled": Shuffled}
 
 # Relative error that the rounding of a rate and of the epochs can leave in their quotient.
 RELATIVE_QUOTIENT_ERROR = Fraction(4, 2**53)
@@ -52,10 +57,17 @@ class Setting:
         That of zcdp.
     orders, rdps
         That of rdp-curve.
+    sampling
+        How the loader chooses a batch, a word of `SAMPLINGS <dprounds.questions.vocabulary.SAMPLINGS>`: by default
+        ``"poisson"`` if there is a rate.
     sampling_rate
         Poisson inclusion probability, in [0, 1]; or else
     batch_size, dataset_size
         whose ratio it is. Without any of them a round sees every record.
+    group_size
+        Records of one person that are protected together; with Poisson samples only.
+    relation
+        Which data sets are neighbours, where there is a choice: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"``.
     rounds
         Releases composed; or else
     epochs
@@ -71,9 +83,12 @@ class Setting:
     rho: float | None = None
     orders: tuple[float, ...] | None = None
     rdps: tuple[float, ...] | None = None
+    sampling: str | None = None
     sampling_rate: float | None = None
     batch_size: float | None = None  # whole
     dataset_size: float | None = None  # whole
+    group_size: float | None = None  # whole
+    relation: str | None = None
     rounds: float | None = None  # whole
     epochs: float | None = None
 
@@ -134,18 +149,56 @@ class Setting:
             )
         return Fraction(batch, dataset)
 
+    @property
+    def loader(self) -> str:
+        """How a batch is chosen: what was said, or what a rate means."""
+        if self.sampling is not None:
+            return _validate.choice("sampling", self.sampling, tuple(SAMPLINGS))
+        return "none" if self.rate() is None else "poisson"
+
+    @property
+    def rounds_of_step(self) -> int:
+        """How many rounds `step` stands for: an epoch of them, where a record joins one round of each epoch."""
+        return (self.batches_per_epoch() or 1) if self.loader in BY_EPOCHS else 1
+
     def step(self) -> Mechanism:
-        """One round."""
-        rate = self.rate()
+        """One round; or one epoch, where every record joins one round of it."""
+        loader, rate = self.loader, self.rate()
         mechanism = self.bare_mechanism()
-        if rate is None:
+        if loader != "poisson":
+            self.refuse("group_size", because="what a group costs is known for poisson {sampling} only")
+        if loader == "none":
+            self.refuse("sampling_rate", "batch_size", because="without {sampling} every round sees every record")
+            self.refuse("relation", because="without {sampling} the sensitivity says which data sets are neighbours")
             return mechanism
+        if rate is None:
+            raise QuestionError(
+                "{argument} is missing: {sampling} {value} needs {batch_size} and {dataset_size}.",
+                argument="batch_size",
+                value=loader,
+            )
+        chosen = {} if self.relation is None else {"relation": self.relation}
+        if loader == "fixed-size":
+            self.refuse("sampling_rate", because="batches of fixed size are drawn by {batch_size} and {dataset_size}")
+            batch, records = self._sizes()
+            return FixedSizeSampled(mechanism, batch, records, self.relation or REPLACE_ONE)
+        if loader in BY_EPOCHS:
+            if not rate:
+                raise QuestionError("{argument} must be above 0 here, got 0.", argument="sampling_rate")
+            return BY_EPOCHS[loader](mechanism, self.batches_per_epoch(), **chosen)
         if self.mechanism not in SAMPLED_MECHANISMS:
             raise UnsupportedError(
                 f"It is not known here what a Poisson-sampled {self.mechanism} costs: "
                 f"sample a {listed(SAMPLED_MECHANISMS, 'or')}."
             )
-        return PoissonSampled(mechanism, rate)
+        group = (
+            {} if self.group_size is None else {"group_size": _validate.count("group_size", self.group_size, least=1)}
+        )
+        return PoissonSampled(mechanism, rate, **chosen, **group)  # type: ignore[arg-type]  # words, and one count
+
+    def _sizes(self) -> tuple[int, int]:
+        """Records of a batch, and in all."""
+        return int(cast(float, self.batch_size)), int(cast(float, self.dataset_size))
 
     def total_rounds(self) -> int:
         """How many rounds are meant."""
@@ -201,12 +254,14 @@ class Setting:
         return float(total) if total < LARGEST_DECIMAL_SUM else None
 
     def run(self) -> Run:
-        """All rounds."""
-        return self.step() * self.total_rounds()
+        """All rounds; where a step is an epoch, all epochs, of which the last is counted whole."""
+        return self.step() * -(-self.total_rounds() // self.rounds_of_step)
 
     def resolved(self) -> Setting:
         """The same with its sampling rate and its rounds in place of what they follow from."""
         rate, rounds = self.rate(), self.total_rounds()
+        if self.loader not in ("poisson", "none"):  # these are made of the sizes themselves
+            return replace(self, rounds=rounds, epochs=None)
         return replace(self, sampling_rate=rate, batch_size=None, dataset_size=None, rounds=rounds, epochs=None)
 
     def with_noise(self, noise_multiplier: float) -> Setting:

@@ -34,6 +34,7 @@ __all__ = [
     "QUESTIONS",
     "RUN_QUESTIONS",
     "SAMPLED_MECHANISMS",
+    "SAMPLINGS",
     "SETTING",
     "WORDS",
     "Field",
@@ -69,6 +70,7 @@ class Word:
     interval: Interval = ANY  # where its numbers must be
     kind: Literal["number", "count", "list", "choice"] = "number"
     panel: str | None = None  # the part of the command line's help in which it stands
+    choices: tuple[str, ...] = ()  # what a choice may be, where that does not depend on the question
 
     @property
     def may_be_infinite(self) -> bool:
@@ -80,6 +82,18 @@ BUDGET, ROUND, DATA, ANSWER = "Budget", "What a round releases", "Sampling and r
 EPOCHS = "Passes over the data instead of rounds; one takes as many batches as hold all records, rounded up"
 RATE = "Chance that a round takes a record (Poisson sampling), such as 256/60000"
 
+# How a loader may choose the batch of a round; the words of `Guarantee.sampling`, and one for no choice at all.
+SAMPLINGS: Mapping[str, str] = {
+    "poisson": "each record is in a batch by a chance of its own",
+    "allocation": "each record joins one random step of every epoch",
+    "fixed-size": "so many records are drawn without replacement",
+    "shuffled": "all records are shuffled and cut into batches, the usual loader",
+    "none": "every round sees every record",
+}
+LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
+GROUP = "Records of one person that are protected together, of poisson"
+NEIGHBOURS = "Which data sets are neighbours, where there is a choice"
+
 WORDS: Mapping[str, Word] = {
     word.name: word
     for word in (
@@ -90,9 +104,12 @@ WORDS: Mapping[str, Word] = {
         Word("rho", "ρ of one round", NOT_NEGATIVE, panel=ROUND),
         Word("orders", "Rényi orders, increasing", ORDER, "list"),
         Word("rdps", "Rényi bounds at the orders, in nats", RDP, "list"),
+        Word("sampling", LOADER, kind="choice", panel=DATA, choices=tuple(SAMPLINGS)),
         Word("sampling_rate", RATE, SAMPLING_RATE, panel=DATA),
         Word("batch_size", "Expected records in a round (Poisson sampling)", FROM_ONE, "count", DATA),
         Word("dataset_size", "Records in all", FROM_ONE, "count", DATA),
+        Word("group_size", GROUP, FROM_ONE, "count", DATA),
+        Word("relation", NEIGHBOURS, kind="choice", panel=DATA, choices=("add-remove", "replace-one", "zero-out")),
         Word("rounds", "Rounds, the steps of training", NOT_NEGATIVE, "count", DATA),
         Word("epochs", EPOCHS, POSITIVE, panel=DATA),
         Word("order", "Rényi order α > 1; inf is one", ORDER),
@@ -116,6 +133,7 @@ FIELDS: Mapping[str, Field] = {
     "batch_size": Field("Batch", "expected records a round", 1, 256, 10**6),
     "dataset_size": Field("Data set", "records", 100, 60_000, 10**9),
     "sampling_rate": Field("Sampling rate", "share of records a round", 1e-6, 0.004, 1),
+    "group_size": Field("Group", "records of one person", 1, 2, 100),
     "epochs": Field("Epochs", "passes over the data", 1, 60, 1000),
     "rounds": Field("Rounds", "releases", 1, 14_062, 10**7),
 }
@@ -125,6 +143,9 @@ ALIASES: Mapping[str, str] = {
     "noise_multiplier": "sigma s noise noise-scale noise-level noise-std z scale b",
     "step_epsilon": "eps0 step-eps epsilon0",
     "step_delta": "delta0",
+    "sampling": "loader sampler batching",
+    "group_size": "group records-per-person records-per-user",
+    "relation": "neighbours neighbors adjacency neighboring-relation",
     "sampling_rate": "q sample-rate sampling-prob sampling-probability rate p",
     "batch_size": "lot lot-size batch bs b-size expected-batch-size",
     "dataset_size": "n dataset data-size num-examples num-samples number-of-examples examples records",
@@ -201,7 +222,10 @@ SAMPLED_MECHANISMS = tuple(each.name for each in MECHANISMS.values() if each.can
 
 PARAMETERS = tuple(dict.fromkeys(name for each in MECHANISMS.values() for name in each.parameters))
 # What describes one kind of round and how often, the fields of `dprounds.questions.Setting`.
-SETTING = ("mechanism", *PARAMETERS, "sampling_rate", "batch_size", "dataset_size", "rounds", "epochs")
+SETTING = (
+    *("mechanism", *PARAMETERS, "sampling", "sampling_rate", "batch_size", "dataset_size"),
+    *("group_size", "relation", "rounds", "epochs"),
+)
 # What an answer holds in addition if one of these is given.
 FROM_OTHERS = {"epochs": ("sampling_rate", "batch_size"), "batch_size": ("dataset_size",), "rounds": ("epochs",)}
 

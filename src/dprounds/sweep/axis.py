@@ -105,6 +105,8 @@ def axis_from(word: str, given: Any) -> Axis:  # noqa: ANN401  (TOML is a tree o
 def _scalar(word: str, value: object) -> Cell:
     if word == "mechanism":
         return _validate.choice(word, value, tuple(MECHANISMS))
+    if WORDS[word].choices:
+        return _validate.choice(word, value, WORDS[word].choices)
     number = _number(word, value)
     # a whole float such as 1e6 is a count, as it is to the library; one that no table holds stays what it is
     return (

@@ -32,7 +32,9 @@ from dprounds.sweep.axis import MOST_ROWS, Axis, Cell, Listed, axis_from
 __all__ = ["Grid", "Row", "grid_from_file", "grid_from_toml"]
 
 # A value of each word that is in range whatever the others are: only a missing word, or one too many, can then fail.
-EXAMPLES: dict[str, Any] = {"orders": (2.0,), "rdps": (1.0,)} | {name: field.start for name, field in FIELDS.items()}
+EXAMPLES: dict[str, Any] = {"orders": (2.0,), "rdps": (1.0,), "sampling": "poisson", "relation": "zero-out"} | {
+    name: field.start for name, field in FIELDS.items()
+}
 GRID_WORDS = (*SETTING, "epsilon", "delta")
 
 

@@ -91,6 +91,12 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     if last is None:
         last = max(setting.total_rounds(), 1)
     last = _validate.count("last", last, least=1)
+    if setting.rounds_of_step > 1:
+        raise ParameterError(
+            "{argument} {value} has no place here: the curve counts rounds, and this loader epochs.",
+            argument="sampling",
+            value=setting.loader,
+        )
     shortest = max(-(-last // AXIS_PARTS), 1)  # in integers: the rounds may be beyond the doubles
     drawn = _drawn("curve", values)
     curve = curves.epsilon_over_rounds(

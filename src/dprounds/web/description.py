@@ -48,6 +48,8 @@ def _schema(question: Question, word: Word) -> Schema:
     """The values of a word."""
     if word.name == "mechanism":
         return {"type": "string", "enum": list(MECHANISMS), "default": "gaussian"}
+    if word.choices:
+        return {"type": "string", "enum": list(word.choices)}
     if word.name == "method":
         return {"type": "string", "enum": list(question.methods)}
     interval = question.interval(word.name)
