@@ -13,7 +13,7 @@ from dprounds import mechanisms
 SOURCE = Path(dprounds.__file__).parent
 
 # Everyone may use the first floor; the last floor's rooms may use all but each other.
-GROUND = ["errors", "_intervals", "_validate", "guarantee"]
+GROUND = ["errors", "_intervals", "_validate", "guarantee", "statement"]
 FLOORS = [
     "numerics",
     "divergences",

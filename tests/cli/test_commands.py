@@ -230,7 +230,20 @@ def test_the_endings_of_pictures_are_those_of_the_library() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("rounds", "epsilon", "delta", "noise", "rate", "convert", "sweep", "certify", "verify", "paper", "serve"),
+        *(
+            "rounds",
+            "epsilon",
+            "delta",
+            "noise",
+            "rate",
+            "convert",
+            "sweep",
+            "certify",
+            "verify",
+            "statement",
+            "paper",
+            "serve",
+        ),
         *(f"ledger {word}" for word in ("open", "reserve", "commit", "void", "status", "history", "verify")),
     ],
 )

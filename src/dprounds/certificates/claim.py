@@ -106,6 +106,17 @@ class Claim:
         """The SHA-256 of the canonical text, in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
+    def is_about(self, release: object) -> bool:
+        """Whether the claim is one of (ε, δ) about this run: the same parts, rounds, numbers and neighbours."""
+        if self.claimed["kind"] != "approximate-dp" or not isinstance(release, Release):
+            return False
+        try:
+            _, about = _described(release)
+        except UnsupportedError:
+            return False
+        parts = [sorted(map(_canonical, found["run"])) for found in (about, self.claimed)]
+        return parts[0] == parts[1] and about["relation"] == self.claimed["relation"]
+
     def save(self, path: str | Path) -> None:
         """Write the certificate to a file."""
         Path(path).write_text(self.text, encoding="utf-8")

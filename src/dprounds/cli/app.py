@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dprounds.cli import ledger
-from dprounds.cli.certificates import certify, verify
+from dprounds.cli.certificates import certify, statement, verify
 from dprounds.cli.options import SLIPS, flag
 from dprounds.cli.output import FileError
 from dprounds.cli.paper import paper
@@ -72,6 +72,7 @@ for question in QUESTIONS.values():
         app.command(question.name, cls=_Command, epilog=_about(question))(command_for(question))
 app.command(cls=_Command, epilog=ASSUMPTIONS)(sweep)
 app.command(cls=_Command, epilog=ASSUMPTIONS)(certify)
+app.command(cls=_Command, epilog=ASSUMPTIONS)(statement)
 for command in (verify, paper, serve):
     app.command(cls=_Command)(command)
 ledger_app = typer.Typer(cls=_Group, help=ledger.HELP, no_args_is_help=True)

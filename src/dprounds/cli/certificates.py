@@ -1,4 +1,4 @@
-"""``dprounds certify`` and ``dprounds verify``: what a run costs, as a claim that anybody can check."""
+"""``dprounds certify``, ``verify`` and ``statement``: what a run costs, to be checked or published."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
 from dprounds.questions.vocabulary import ANSWER, BUDGET, QUESTIONS, WORDS
 
-__all__ = ["certify", "setting_parameters", "verify"]
+__all__ = ["certify", "statement", "verify"]
 
 ASKED = QUESTIONS["epsilon"]  # whose words describe a run and its δ
 DIGITS = 5
@@ -29,13 +29,13 @@ TWO_SIDED = typer.Option(
 SIGNIFICANT = typer.Option("--digits", help="Digits of the number that is claimed.", rich_help_panel=ANSWER)
 
 
-def setting_parameters() -> dict[str, tuple[object, object]]:
+def _setting_parameters() -> dict[str, tuple[object, object]]:
     """The flags that describe a run and its δ, with their types and defaults."""
     parameters = {name: typed_option(ASKED, WORDS[name]) for name in ASKED.flags if name != "method"}
     return parameters | {"run": (Annotated[Path | None, file_option("run")], None)}
 
 
-def signature(parameters: dict[str, tuple[object, object]]) -> Signature:
+def _signature(parameters: dict[str, tuple[object, object]]) -> Signature:
     """Of a command with these flags."""
     return Signature(
         [
@@ -78,9 +78,9 @@ def certify(
     print(f"Written to {out}, SHA-256 {claim.sha256}.")
 
 
-vars(certify)["__signature__"] = signature(
+vars(certify)["__signature__"] = _signature(
     {
-        **setting_parameters(),
+        **_setting_parameters(),
         "epsilon": (Annotated[float | None, EPSILON], None),
         "out": (Annotated[Path | None, OUT], None),
         "two_sided": (Annotated[bool, TWO_SIDED], False),
@@ -99,3 +99,58 @@ def verify(
     from dprounds import certificates
 
     print(certificates.verify(certificate).sentence)
+
+
+FORMATS = ("text", "markdown", "latex", "json")
+
+
+def _format(text: str) -> str:
+    if text not in FORMATS:
+        raise typer.BadParameter(f"it must be one of {', '.join(FORMATS)}, got {text[:60]!r}.")
+    return text
+
+
+FORMAT = typer.Option(
+    "--format",
+    help=f"One of {', '.join(FORMATS)}.",
+    parser=_format,
+    metavar="WORD",
+    rich_help_panel=ANSWER,
+)
+CERTIFICATE = typer.Option(
+    "--certificate",
+    help="A certificate of this run, which is checked first: its ε and δ are stated, with its SHA-256.",
+    metavar="CLAIM",
+    rich_help_panel=ANSWER,
+)
+
+
+def statement(
+    *,
+    run: Path | None,
+    delta: float | None,
+    certificate: Path | None,
+    form: str,
+    **typed: Any,  # noqa: ANN401  (what the flags hold)
+) -> None:
+    """Write what may be published about this run, in a paper, a model card, a data sheet or a registry.
+
+    Example: dprounds statement --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
+    """
+    from dprounds import certificates, questions
+
+    release = questions.run_of(questions.Setting(**typed), opened(run))
+    if delta is None and certificate is None:
+        raise questions.QuestionError("{argument} is missing: give it, or a {certificate}.", argument="delta")
+    claim = None if certificate is None else certificates.verify(certificate)
+    found = release.statement(delta=delta, certificate=claim)
+    print(found if form == "text" else getattr(found, form)())
+
+
+vars(statement)["__signature__"] = _signature(
+    {
+        **_setting_parameters(),
+        "certificate": (Annotated[Path | None, CERTIFICATE], None),
+        "form": (Annotated[str, FORMAT], "text"),
+    }
+)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,13 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import EPSILON, FAILURE_MASS, Interval, real, real_array
 from dprounds.accounting.answers import RUN_METHODS, Account
+from dprounds.errors import InfeasibleError, NumericalError, ParameterError, UnsupportedError
 from dprounds.guarantee import GaussianSummary, Guarantee
+from dprounds.statement import FALSE_ALARMS, Certificate, Statement, rounded_down, rounded_up
+
+if TYPE_CHECKING:
+    from dprounds.mechanisms.base import Run
 
 __all__ = ["RUN_METHODS", "Accounted"]
 
 Array = NDArray[np.float64]
 
 RATE = Interval.parse("[0, 1]")
+# Of a mechanism in a statement.
+MOST_LETTERS = 300
 
 
 class Accounted:
@@ -29,6 +40,9 @@ class Accounted:
     """
 
     if TYPE_CHECKING:  # what the class that answers has as well
+
+        def as_run(self) -> Run:
+            """All rounds."""
 
         @property
         def account(self) -> Account:
@@ -164,6 +178,86 @@ class Accounted:
         """Greatest share of members that an attacker finds with this share of false alarms. Errs upward."""
         return 1.0 - float(self.trade_off(real("false_positive_rate", false_positive_rate, RATE)))
 
+    def statement(
+        self, *, delta: float | None = None, method: str | None = None, certificate: Certificate | None = None
+    ) -> Statement:
+        """What may be published: mechanism, neighbours, guarantee, attacker, accounting, assumptions and version.
+
+        Guarantee
+        ---------
+        Raises, or every sentence is true of the releases described, if what the statement says to be assumed is.
+
+        Parameters
+        ----------
+        delta
+            Failure mass, in [0, 1); that of the certificate if there is one.
+        method
+            The bound; exact where there is a moment function by default.
+        certificate
+            A claim of `dprounds.certificates` about this run: its epsilon and delta are stated, with its SHA-256.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian
+        >>> print((Gaussian(20.0) * 500).statement(delta=1e-5).clauses["Guarantee"])
+        (ε, δ)-differential privacy with ε = 4.9834 and δ = 1e-05.
+        """
+        run = self.as_run()
+        claimed: Mapping[str, str] = {}
+        if certificate is not None:
+            if not certificate.is_about(run):
+                raise ParameterError("certificate must be one of (ε, δ) about this run.")
+            claimed = certificate.claimed
+            if delta is not None and float(claimed["delta"]) != delta:
+                raise ParameterError(f"delta must be that of the certificate, {claimed['delta']}, got {delta}.")
+            delta = float(claimed["delta"])
+        if delta is None:
+            raise ParameterError("delta is missing: a statement needs it, or a certificate.")
+        found = run.guarantee(delta=delta, method=method)
+        if found.epsilon == math.inf:
+            raise InfeasibleError(f"No finite epsilon is proven at delta {delta:g}, so there is nothing to state.")
+        sizes = {int(getattr(part, "group_size", 1)) for part in run.mechanisms if hasattr(part, "group_size")} or {1}
+        if len(sizes) > 1:
+            raise UnsupportedError("Parts of this run protect groups of different sizes: state them apart.")
+        inner = [getattr(part, "mechanism", part) for part in run.mechanisms]
+        # what (ε, δ) alone says [DRS22]; Rényi orders take a second to say more
+        tests = (
+            delta + math.exp(min(found.epsilon, 700.0)) * FALSE_ALARMS,
+            1.0 - math.exp(-found.epsilon) * (1.0 - delta - FALSE_ALARMS),
+        )
+        detected, mu = min(1.0, *tests), None
+        if run.has_moment_function:
+            with suppress(NumericalError):
+                detected = min(detected, run.true_positive_rate(FALSE_ALARMS))
+            with suppress(NumericalError):
+                mu = run.gaussian(delta=delta)
+        is_known = mu is not None and mu.mu < math.inf
+        return Statement(
+            releases=tuple(f"{rounds} × {_called(part)}" for part, rounds in run.parts) or ("nothing",),
+            epsilon=claimed.get("epsilon", rounded_up(found.epsilon)),
+            delta=claimed.get("delta", repr(delta)),
+            relation=run.relation,
+            sampling=run.sampling,
+            group_size=sizes.pop(),
+            detected=rounded_up(min(100.0 * detected * (1.0 + 1e-12), 100.0), 3),
+            mu=rounded_up(mu.mu) if mu is not None and is_known else None,
+            mu_delta=rounded_up(mu.delta) if mu is not None and is_known else None,
+            method=found.method,
+            order=None if found.order is None else f"{found.order:.5g}",
+            lower=rounded_down(found.lower),
+            has_noise=any(hasattr(each, "noise_multiplier") for each in inner),
+            has_guarantees=any(not hasattr(each, "noise_multiplier") for each in inner),
+            is_partly_related=run.relation is not None and any(part.relation is None for part in run.mechanisms),
+            version=version("dprounds"),
+            certificate=None if certificate is None else certificate.sha256,
+        )
+
     def attack_advantage(self) -> float:
         """Greatest true-positive less false-positive rate of any attacker: delta at epsilon 0. Errs upward."""
         return self.delta(epsilon=0.0)
+
+
+def _called(mechanism: object) -> str:
+    """The call that makes a mechanism; lists of thousands of masses are named, not printed."""
+    text = repr(mechanism)
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… (shortened)"
