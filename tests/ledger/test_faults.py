@@ -372,8 +372,10 @@ def test_a_server_that_dies_between_reserve_and_commit_keeps_the_job_charged(ser
         Ledger(url, timeout=0.2)
     restart = threading.Timer(1.0, server.start)
     restart.start()
-    grant.commit()  # waits until the server is back
-    restart.join()
+    try:
+        grant.commit()  # waits until the server is back
+    finally:
+        restart.join()
     assert ledger.status("patients").committed == 1
     assert ledger.remaining_rounds("patients", STEP) == 585
     ledger.verify()
