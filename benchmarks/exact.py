@@ -14,12 +14,15 @@ from dprounds import (
     Gaussian,
     Laplace,
     PoissonSampled,
+    RandomAllocation,
     RandomizedResponse,
     max_rounds,
     max_sampling_rate,
     min_noise_multiplier,
 )
+from dprounds.mechanisms import random_allocation
 from dprounds.mechanisms.base import Run
+from dprounds.numerics import lognormal_mean
 
 RATE, SIGMA, ROUNDS, DELTA, EPSILON = 256 / 60_000, 1.1, 14_062, 1e-5, 3.0
 
@@ -40,6 +43,18 @@ def history(parts: int) -> Run:
     return whole
 
 
+def allocated(noise: float, steps: int, epochs: int) -> Run:
+    """Epochs of random allocation, of which no table is remembered."""
+    for remembered in (
+        lognormal_mean._remembered_rays,
+        lognormal_mean._remembered_list,
+        lognormal_mean._remembered_real,
+    ):
+        remembered.cache_clear()
+    random_allocation._means.cache_clear()
+    return RandomAllocation(Gaussian(noise), steps=steps) * epochs
+
+
 # What is asked, the run and its delta, the milliseconds that it may take, and the relative width that it may have.
 TABLE: tuple[tuple[str, Callable[[], Run], float, float, float], ...] = (
     *((f"DP-SGD, {n:.0e} rounds", partial(mul, sampled(SIGMA, RATE), n), 1e-5, 4, 1e-9) for n in (10**3, 10**6, 10**9)),
@@ -55,6 +70,16 @@ TABLE: tuple[tuple[str, Callable[[], Run], float, float, float], ...] = (
     *((f"sampled Gaussian, {n} rounds", partial(mul, sampled(1.0, 0.01), n), 1e-5, 10, 1e-7) for n in (1, 2, 5, 10)),
     ("rate 1e-4, noise 0.7, 1e6 rounds", partial(mul, sampled(0.7, 1e-4), 10**6), 1e-8, 50, 1e-6),
     ("rate 3e-5, noise 0.45, 5e5 rounds", partial(mul, sampled(0.45, 3e-5), 500_000), 1e-5, 50, 1e-6),
+    *(
+        (
+            f"random allocation, noise {noise:g}, {steps} steps, epochs {n}",
+            partial(allocated, noise, steps, n),
+            1e-5,
+            50,
+            1e-9,
+        )
+        for noise, steps, n in ((1.0, 100, 1), (1.0, 100, 10), (1.0, 234, 60), (2.0, 1000, 100))
+    ),
     ("a history of 400 different noises", partial(history, 400), 1e-5, 200, 1e-9),
 )
 

@@ -25,6 +25,7 @@ BUDGET = ("tests/accounting/test_error_budget.py",)
 CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 LEVELS = ("tests/accounting/test_levels.py",)
+ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 CHECKER = ("tests/certificates/test_error_terms.py", "tests/certificates/test_bounds.py")
 
 
@@ -104,6 +105,33 @@ def no_alias(is_below: bool) -> Callable[[], None]:
         change(Line, "_alias", one_sided)
 
     return apply
+
+
+def no_term_of_allocation(name: str) -> Callable[[], None]:
+    """A bound on what a sum over a ray leaves out, or adds, is nothing."""
+
+    def apply() -> None:
+        from dprounds.numerics.lognormal_mean import LognormalMean
+
+        bound: Callable[..., Any] = getattr(LognormalMean, name)
+        change(LognormalMean, name, lambda *given: bound(*given) - 1e300)
+
+    return apply
+
+
+def no_error_of_averages() -> None:
+    """Averages of one value are exact."""
+    from dprounds.numerics.lognormal_mean import LognormalMean
+
+    average: Callable[..., Any] = LognormalMean._average
+    change(LognormalMean, "_average", lambda *given: average(*given)._replace(log_error=-1e300))
+
+
+def no_stated_errors() -> None:
+    """What laws say of the errors of their moments is forgotten."""
+    from dprounds.accounting.law import Composition
+
+    change(Composition, "moment_error", lambda _, z: np.zeros(z.shape))
 
 
 def no_truncation(on_lattice: bool) -> Callable[[], None]:
@@ -246,6 +274,10 @@ MUTANTS: dict[str, Mutant] = {
     "line: relative_error": Mutant(field_of_line("relative_error", 0.0), BUDGET),
     "line: missing": Mutant(field_of_line("missing", 0.0), BUDGET),
     "line: blur": Mutant(no_blur, BUDGET),
+    "line: stated errors": Mutant(no_stated_errors, ("tests/accounting/test_stated_errors.py",)),
+    "allocation: aliases": Mutant(no_term_of_allocation("_log_alias"), ALLOCATION),
+    "allocation: ends": Mutant(no_term_of_allocation("_log_beyond"), ALLOCATION),
+    "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
     "lattice: TRANSFORM_ERROR": Mutant(zero("TRANSFORM_ERROR", "accounting.lattice"), TERMS),
     "lattice: MASS_UNITS": Mutant(zero("MASS_UNITS", "accounting.lattice"), TERMS),
     "lattice: SIDE_ERROR": Mutant(zero("SIDE_ERROR", "accounting.lattice"), TERMS),
