@@ -83,7 +83,7 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
     >>> from dprounds import Gaussian
     >>> curve = trade_off_curve(Gaussian(1.0) * 1, false_positive_rates=[0.1, 0.5])
     >>> curve.false_negative_rate.round(4).tolist(), round(curve.advantage, 4)
-    ([0.6108, 0.1587], 0.3829)
+    ([0.6108, 0.1586], 0.3829)
     """
     whole = checked_release("run", run) * 1
     points = _validate.count("points", points, least=3)
