@@ -18,6 +18,7 @@ from dprounds import (
     Gaussian,
     InfeasibleError,
     Laplace,
+    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -37,6 +38,7 @@ RUNS: dict[str, tuple[Any, float]] = {
     "DP-SGD": (SGD, 1e-5),
     "zero-out": (PoissonSampled(Gaussian(1.1), 0.01, relation="zero-out") * 1000, 1e-5),
     "large noise": (PoissonSampled(Gaussian(4.0), 0.001) * 100_000, 1e-5),
+    "a billion rounds": (PoissonSampled(Gaussian(2.0), 1e-5) * 10**9, 1e-8),
     "small delta": (PoissonSampled(Gaussian(2.0), 0.01) * 1500, 1e-15),
     "every record": (PoissonSampled(Gaussian(2.0), 1.0) * 7, 1e-5),
     "two kinds": (PoissonSampled(Gaussian(1.1), 0.004) * 1000 + PoissonSampled(Gaussian(2.0), 0.01) * 3000, 1e-6),
@@ -123,6 +125,12 @@ def test_text_is_canonical() -> None:
 def test_what_cannot_be_certified_is_said(ask: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         ask()
+
+
+@pytest.mark.parametrize("rounds", [1, 10])
+def test_few_rounds_of_a_sampled_gaussian_are_refused_and_not_claimed(rounds: int) -> None:
+    with pytest.raises(NumericalError):
+        certify(PoissonSampled(Gaussian(1.0), 0.01) * rounds, delta=1e-5)
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:

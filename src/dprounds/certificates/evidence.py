@@ -35,7 +35,7 @@ LOG_ERROR = 42.0
 GUARD_BITS = 24
 # Strips and angles that are tried, in radians.
 STRIPS = np.linspace(0.02, 3.1, 155)
-ANGLES = np.geomspace(0.002, 3.0, 120)
+ANGLES = np.geomspace(1e-7, 3.0, 300)
 # Points of the grid on which integrands are looked at, and how far from the outer peak it goes at least.
 POINTS = 4001
 LEAST_REACH = 0.5
