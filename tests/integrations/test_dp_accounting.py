@@ -18,6 +18,7 @@ import pytest
 
 from dprounds import (
     ZCDP,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     ParameterError,
@@ -278,11 +279,15 @@ def test_what_hides_nothing_costs_infinity(event: Any) -> None:
     [
         (dp.UnsupportedDpEvent(), RELATION.ADD_OR_REMOVE_ONE),
         (dp.SampledWithReplacementDpEvent(100, 10, GAUSSIAN), RELATION.REPLACE_ONE),
-        (dp.SampledWithoutReplacementDpEvent(100, 10, GAUSSIAN), RELATION.REPLACE_ONE),
+        (dp.SampledWithoutReplacementDpEvent(100, 10, GAUSSIAN), RELATION.ADD_OR_REMOVE_ONE),
+        (dp.SampledWithoutReplacementDpEvent(100, 200, GAUSSIAN), RELATION.REPLACE_ONE),
+        (dp.SampledWithoutReplacementDpEvent(100, 10, dp.LaplaceDpEvent(1.0)), RELATION.REPLACE_ONE),
         (dp.SingleEpochTreeAggregationDpEvent(1.0, 8), RELATION.REPLACE_SPECIAL),
         (dp.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0), RELATION.ADD_OR_REMOVE_ONE),
         (RepeatAndSelectDpEvent(GAUSSIAN, 3.0, 1.0), RELATION.ADD_OR_REMOVE_ONE),
-        (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), RELATION.ADD_OR_REMOVE_ONE),
+        (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.5]), RELATION.REPLACE_ONE),
+        (MixtureOfGaussiansDpEvent(1.0, [0.0, 1.0], [0.5, 0.4]), RELATION.ADD_OR_REMOVE_ONE),
+        (MixtureOfGaussiansDpEvent(1.0, [0.0, -1.0], [0.5, 0.5]), RELATION.ADD_OR_REMOVE_ONE),
         (dp.ZCDpEvent(0.1, 0.1), RELATION.ADD_OR_REMOVE_ONE),
         (dp.ZCDpEvent(math.nan), RELATION.ADD_OR_REMOVE_ONE),
         (dp.RandomizedResponseDpEvent(0.5, 3), RELATION.REPLACE_ONE),
@@ -337,6 +342,25 @@ EXAMPLES: dict[str, list[Any]] = {
     "ZCDpEvent": [dp.ZCDpEvent(0.1), dp.ZCDpEvent(0.1, 0.1)],
     "TruncatedSubsampledGaussianDpEvent": [dp.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 1.0)],
 }
+
+
+def test_mixtures_of_gaussians_are_never_above_their_own_account_and_never_below_the_truth() -> None:
+    event = MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 2.0], [0.9801, 0.0198, 0.0001])
+    ours = ExactAccountant().compose(event, 500).get_epsilon(DELTA)
+    theirs = dp.pld.PLDAccountant().compose(event, 500).get_epsilon(DELTA)
+    assert 0.999 * theirs < ours <= theirs
+    assert ours == pytest.approx(
+        (PoissonSampled(Gaussian(2.0), 0.01, group_size=2) * 500).epsilon(delta=DELTA), rel=1e-9
+    )
+
+
+def test_batches_of_fixed_size_are_the_upper_end_and_speak_of_their_relation() -> None:
+    event = dp.SampledWithoutReplacementDpEvent(1_000, 50, dp.GaussianDpEvent(4.0))
+    for relation, word in ((RELATION.REPLACE_ONE, "replace-one"), (RELATION.REPLACE_SPECIAL, "zero-out")):
+        accountant = ExactAccountant(relation).compose(event, 2_000)
+        assert accountant.run == FixedSizeSampled(Gaussian(4.0), 50, 1_000, relation=word) * 2_000
+    both = dp.ComposedDpEvent([event, dp.PoissonSampledDpEvent(0.1, GAUSSIAN)])
+    assert run_from_dp_event(both, neighboring_relation=RELATION.REPLACE_SPECIAL).relation == "zero-out"
 
 
 def test_every_event_that_dp_accounting_takes_is_supported_or_listed_in_the_how_to() -> None:

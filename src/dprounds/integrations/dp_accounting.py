@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from typing import Any, Self
 
@@ -15,7 +16,17 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.mechanisms import ZCDP, ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse, RdpCurve
+from dprounds.mechanisms import (
+    ZCDP,
+    ApproximateDP,
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    MixtureOfGaussians,
+    PoissonSampled,
+    RandomizedResponse,
+    RdpCurve,
+)
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Mechanism, Run
 from dprounds.mechanisms.sampling import Sampleable
@@ -55,8 +66,8 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     """What a tree of events costs, exactly where it can be.
 
     Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response of two
-    buckets, zCDP, (epsilon, delta), no-op and non-private events, and compositions of them at any depth. It refuses
-    every other event, and says why.
+    buckets, mixtures of Gaussians, samples of Gaussian releases without replacement, zCDP, (epsilon, delta), no-op and
+    non-private events, and compositions of them at any depth. It refuses every other event, and says why.
 
     Parameters
     ----------
@@ -261,12 +272,40 @@ def _poisson_sampled(event: Any, relation: NeighboringRelation) -> Run:  # noqa:
     mechanism = inner.mechanisms[0] if inner.rounds == 1 else _one_gaussian(inner)
     if isinstance(mechanism, PoissonSampled):  # a sample of a sample
         product = min(math.nextafter(rate * mechanism.sampling_rate, 1.0), 1.0)
-        return PoissonSampled(mechanism.mechanism, product) * 1
+        return replace(mechanism, sampling_rate=product) * 1
     if not isinstance(mechanism, Sampleable):
         raise _RefusedError(
             event, "A Poisson sample is accounted here if it is of one release, or of several Gaussian ones."
         )
-    return PoissonSampled(mechanism, rate) * 1
+    return PoissonSampled(mechanism, rate, relation=RELATIONS[relation]) * 1
+
+
+def _without_replacement(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """A batch of fixed size; its noise is over the norm of a record, and the class knows how far the sum moves."""
+    records = _validate.count("source_dataset_size", event.source_dataset_size, least=1)
+    batch = _validate.count("sample_size", event.sample_size)
+    if relation is ADD_OR_REMOVE_ONE:
+        raise _RefusedError(
+            event, "Samples without replacement are accounted here where neighbours have as many records as each other."
+        )
+    inner = _run(event.event, ADD_OR_REMOVE_ONE)  # whose noise is over the norm of one record
+    if not batch or not inner.parts:
+        return Run()
+    if NON_PRIVATE in inner.mechanisms:
+        return inner
+    mechanism = inner.mechanisms[0] if inner.rounds == 1 else _one_gaussian(inner)
+    if not isinstance(mechanism, Gaussian):
+        raise _RefusedError(event, "A sample without replacement is accounted here if it is of Gaussian releases.")
+    return FixedSizeSampled(mechanism, batch, records, RELATIONS[relation]) * 1
+
+
+def _mixture(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    if relation is REPLACE_ONE:
+        raise _RefusedError(event, "Mixtures of Gaussians are accounted here between records present and absent only.")
+    noise = _validate.real("standard_deviation", event.standard_deviation, NOISE)
+    if not noise:
+        return NON_PRIVATE * 1
+    return MixtureOfGaussians(noise, tuple(event.sensitivities), tuple(event.sampling_probs)) * 1
 
 
 def _one_gaussian(run: Run) -> Mechanism | None:
@@ -293,6 +332,8 @@ _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {
     dp_accounting.RandomizedResponseDpEvent: _randomized_response,
     dp_accounting.ZCDpEvent: _zcdp,
     dp_accounting.PoissonSampledDpEvent: _poisson_sampled,
+    dp_accounting.SampledWithoutReplacementDpEvent: _without_replacement,
+    dp_event.MixtureOfGaussiansDpEvent: _mixture,
 }
 if hasattr(dp_event, "EpsilonDeltaDpEvent"):  # newer than version 0.6.0
     _DESCRIBED[dp_event.EpsilonDeltaDpEvent] = _epsilon_delta
