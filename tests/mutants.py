@@ -44,7 +44,7 @@ def change(owner: Any, name: str, value: object) -> None:
     setattr(owner, name, value)
 
 
-def zero(name: str, *modules: str, value: float = 0.0) -> Callable[[], None]:
+def zero(name: str, *modules: str, value: object = 0.0) -> Callable[[], None]:
     """Sets a constant to zero in every module that has it, or a limit to what no longer limits."""
 
     def apply() -> None:
@@ -125,6 +125,12 @@ def no_error_of_averages() -> None:
 
     average: Callable[..., Any] = LognormalMean._average
     change(LognormalMean, "_average", lambda *given: average(*given)._replace(log_error=-1e300))
+
+
+def no_rounding_of_allocation() -> None:
+    """No operation on a ray rounds."""
+    for name in ("TERM_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "GAMMA_UNITS", "BETWEEN"):
+        zero(name, "numerics.lognormal_mean", value=1e-9)()
 
 
 def no_stated_errors() -> None:
@@ -278,6 +284,14 @@ MUTANTS: dict[str, Mutant] = {
     "allocation: aliases": Mutant(no_term_of_allocation("_log_alias"), ALLOCATION),
     "allocation: ends": Mutant(no_term_of_allocation("_log_beyond"), ALLOCATION),
     "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
+    "allocation: rounding": Mutant(no_rounding_of_allocation, ALLOCATION),
+    "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
+    "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),
+    "lognormal_mean: LOG_LEFT_OUT": Mutant(zero("LOG_LEFT_OUT", "numerics.lognormal_mean", value=5.0), ALLOCATION),
+    "lognormal_mean: ALIASES": Mutant(
+        zero("ALIASES", "numerics.lognormal_mean", value=np.array([-8.0, -7.0, 7.0, 8.0])), ALLOCATION
+    ),
+    "lognormal_mean: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "numerics.lognormal_mean", value=-5.0), ALLOCATION),
     "lattice: TRANSFORM_ERROR": Mutant(zero("TRANSFORM_ERROR", "accounting.lattice"), TERMS),
     "lattice: MASS_UNITS": Mutant(zero("MASS_UNITS", "accounting.lattice"), TERMS),
     "lattice: SIDE_ERROR": Mutant(zero("SIDE_ERROR", "accounting.lattice"), TERMS),

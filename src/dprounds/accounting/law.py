@@ -64,11 +64,10 @@ MAX_LOSS_ERROR = 1e-9
 # Natural logarithm of the mass that no double holds: below it an exponential is 0.
 LOG_OF_NOTHING = -1e4
 
-# A moment whose stated error is not below this part of it on the axis tells nothing.
-LARGEST_MOMENT_ERROR = 1e-3
-
 # --- What only tunes speed, or says when values contradict each other.
 
+# A moment whose stated error is not below this part of it on the axis is not used.
+LARGEST_MOMENT_ERROR = 1e-3
 # Values of K that one line may cost, where K is a closed form: some 10 ms.
 MOST_NODES = 2**16
 # A sum that a virtual Gaussian ends needs nearly all of the nodes that it may have, and with fewer proves little.

@@ -34,32 +34,35 @@ Matrix = TypeVar("Matrix", Array, ComplexArray)
 
 # --- What carries a proof; docs/theory/allocation.md has the propositions.
 
-# Units of rounding of one term of an average, its sum included, of its exponent, and of one step of a recurrence.
-TERM_UNITS = 16.0
-EXPONENT_UNITS = 4.0
-STEP_UNITS = 8.0
-# An average that underflows is replaced by this; it is raised to the power of the count, and nothing is left of it.
-LEAST_AVERAGE = 1e-290
 # Below this modulus an exponential is summed as a series of so many terms: 0.25^13 / 13! < 3e-18.
 SMALL = 0.25
 SERIES = 13
 # Terms beyond the peak of an average, smaller by the exponential of this than the largest, are left out.
 LOG_LEFT_OUT = 60.0
-# Rounding errors between the nodes at which they are summed exceed what their logarithms tell by less than this factor.
-BETWEEN = 1.5
-# The logarithm of what is taken for zero.
-LOG_OF_NOTHING = -100.0
-# SciPy's logarithm of the gamma function, relative to the size of its value and to one. Measured.
-GAMMA_UNITS = 4.0
-# Chernoff's bound of what lies beyond the right end is tried with these powers of 1/S.
-POWERS_BEYOND = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 # Aliases that are added up one by one.
 ALIASES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
+# The logarithm of what is taken for zero.
+LOG_OF_NOTHING = -100.0
+
+# --- Rounding and cut-offs: counted or measured, with room.
+
+# Units of rounding of one term of an average, its sum included, of its exponent, and of one step of a recurrence.
+TERM_UNITS = 16.0
+EXPONENT_UNITS = 4.0
+STEP_UNITS = 8.0
+# Rounding errors between the nodes at which they are summed exceed what their logarithms tell by less than this factor.
+BETWEEN = 1.5
+# SciPy's logarithm of the gamma function, relative to the size of its value and to one.
+GAMMA_UNITS = 4.0
+# An average that underflows is replaced by this; it is raised to the power of the count, and nothing is left of it.
+LEAST_AVERAGE = 1e-290
 # With periods from here on, the sum of e^(qy) G(e^y) over nodes is at most twice its integral, for q up to 128.
 LEAST_PERIOD = 16.0
 
 # --- What only tunes speed and tightness.
 
+# Chernoff's bound of what lies beyond the right end is tried with these powers of 1/S.
+POWERS_BEYOND = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
 # Errors that are not rounding are asked to be below these parts of E[S^(Re w)], in logarithms.
 LOG_ALIASES = -40.0
 LOG_ENDS = -40.0
