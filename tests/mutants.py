@@ -26,6 +26,7 @@ CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 LEVELS = ("tests/accounting/test_levels.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
+FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 CHECKER = ("tests/certificates/test_error_terms.py", "tests/certificates/test_bounds.py")
 
 
@@ -285,6 +286,8 @@ MUTANTS: dict[str, Mutant] = {
     "allocation: ends": Mutant(no_term_of_allocation("_log_beyond"), ALLOCATION),
     "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
     "allocation: rounding": Mutant(no_rounding_of_allocation, ALLOCATION),
+    "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
+    "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
     "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),
     "lognormal_mean: LOG_LEFT_OUT": Mutant(zero("LOG_LEFT_OUT", "numerics.lognormal_mean", value=5.0), ALLOCATION),

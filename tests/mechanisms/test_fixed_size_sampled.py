@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from dprounds import FixedSizeSampled, Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError, max_rounds
 from dprounds.accounting.profile import Profile
-from dprounds.mechanisms.emptied_record import emptied_cells
+from dprounds.mechanisms.emptied_record import _tails, emptied_cells
 from tests.references.moments import integral, spaced
 
 Array = NDArray[np.float64]
@@ -57,24 +57,50 @@ def test_an_emptied_record_meets_the_table_to_its_digits(
     assert found.upper < replaced.epsilon(delta=delta)  # the ball holds the empty record
 
 
+def log_moment(mechanism: FixedSizeSampled, sigma: float, z: complex) -> mp.mpc:
+    """K of a replaced record by its definition, to the digits in force."""
+    s, q, point = mp.mpf(sigma) / 2, mp.mpf(mechanism.rate), mp.mpmathify(z)
+
+    def integrand(x: mp.mpf) -> mp.mpf:
+        density = mp.exp(-((x / s) ** 2) / 2) / (s * mp.sqrt(2 * mp.pi))
+        u = mp.log(1 - q + q * mp.exp((2 * x - 1) / (2 * s * s)))
+        return density * (mp.exp((point + 1) * u) + mp.exp(-point * u))
+
+    end = mp.re(point) + 2 + 12 * s
+    edges = spaced(mp.mpf("0.5"), end, min(s, s * s) / (1 + abs(mp.im(point)) / 8))
+    rest = (1 - q) * mp.erf(1 / (2 * s * mp.sqrt(2)))
+    return mp.log(rest + integral(integrand, edges))
+
+
 @pytest.mark.parametrize(("sigma", "b", "n"), [(2.0, 1, 100), (0.8, 30, 100), (6.0, 1, 1000)])
 @pytest.mark.parametrize("z", [1e-3, 5.0, 4.0 + 9.0j])
 def test_moments_meet_the_definition(sigma: float, b: int, n: int, z: complex) -> None:
     mechanism = FixedSizeSampled(Gaussian(sigma), b, n)
     with mp.workdps(30):
-        s, q, point = mp.mpf(sigma) / 2, mp.mpf(mechanism.rate), mp.mpmathify(z)
-
-        def integrand(x: mp.mpf) -> mp.mpf:
-            density = mp.exp(-((x / s) ** 2) / 2) / (s * mp.sqrt(2 * mp.pi))
-            u = mp.log(1 - q + q * mp.exp((2 * x - 1) / (2 * s * s)))
-            return density * (mp.exp((point + 1) * u) + mp.exp(-point * u))
-
-        end = mp.re(point) + 2 + 12 * s
-        edges = spaced(mp.mpf("0.5"), end, min(s, s * s) / (1 + abs(mp.im(point)) / 8))
-        rest = (1 - q) * mp.erf(1 / (2 * s * mp.sqrt(2)))
-        exact, top = mp.log(rest + integral(integrand, edges)), mechanism.log_moment(z.real)
+        exact, top = log_moment(mechanism, sigma, z), mechanism.log_moment(z.real)
         off = abs(mp.expm1(mp.mpmathify(mechanism.log_moment(z)) - exact) * mp.exp(exact - top))
     assert off <= 1e-13 * (top + 1e-12) * (1 + abs(z)) ** 2 + 1e-26
+
+
+def test_the_square_of_a_ratio_of_moments_is_not_below_it() -> None:
+    mechanism = FixedSizeSampled(Gaussian(2.0), 10, 1000)
+    top = float(mechanism.log_moment(3.0))
+    with mp.workdps(30):
+        on_axis = log_moment(mechanism, 2.0, 3.0)
+        for s in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0):
+            truth = mp.exp(2 * mp.re(log_moment(mechanism, 2.0, complex(3.0, s)) - on_axis))
+            assert truth <= mechanism._square(3.0, s, top) <= truth + 2e-10
+
+
+def test_tails_of_an_emptied_record_are_within_their_errors() -> None:
+    levels = np.array([0.01, 0.3, 1.1, 2.7, 5.3, 11.0])
+    for distance in (0.3, 1.0, 2.2):
+        p, q, errors = _tails(distance, levels)
+        with mp.workdps(40):
+            for level, one, other, error in zip(levels.tolist(), p, q, errors, strict=True):
+                a = mp.mpf(level) / distance - mp.mpf(distance) / 2
+                assert abs(mp.mpf(one) - mp.ncdf(-a)) <= error * mp.ncdf(-a)
+                assert abs(mp.mpf(other) - mp.ncdf(-a - distance)) <= error * mp.ncdf(-a - distance)
 
 
 def test_a_ceiling_is_never_below_the_moments() -> None:

@@ -33,7 +33,8 @@ Array = NDArray[np.float64]
 
 # --- What carries a proof.
 
-# Units of rounding of a normal tail whose argument is made of a few operations, in addition to those of its square.
+# Units of rounding of a normal tail, times the square of the size of its argument: three for the operations that make
+# the argument, each times the slope of the tail's logarithm, ten for `ndtr`, and twice as many to spare.
 TAIL_UNITS = 32.0
 
 # --- What only tunes tightness.
@@ -121,7 +122,7 @@ def _tails(distance: float, level: Array) -> tuple[Array, Array, Array]:
     a = level / distance - 0.5 * distance
     b = a + distance
     size = 1.0 + np.abs(b) + level / distance
-    return ndtr(-a), ndtr(-b), UNIT_ROUNDOFF * (TAIL_UNITS + 16.0 * size * size)
+    return ndtr(-a), ndtr(-b), UNIT_ROUNDOFF * TAIL_UNITS * size * size
 
 
 def emptied_attack_cells(noise: float, rate: float, direction: str) -> CellsOf:
