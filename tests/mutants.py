@@ -24,7 +24,6 @@ VARIABLE = "DPROUNDS_MUTANT"
 BUDGET = ("tests/accounting/test_error_budget.py",)
 CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
-LEVELS = ("tests/accounting/test_levels.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 CHECKER = ("tests/certificates/test_error_terms.py", "tests/certificates/test_bounds.py")
@@ -36,6 +35,11 @@ class Mutant:
 
     apply: Callable[[], None]
     tests: tuple[str, ...]
+
+
+def of_levels(test: str) -> tuple[str, ...]:
+    """One of the tests of levels, which take long."""
+    return (f"tests/accounting/test_levels.py::{test}",)
 
 
 def change(owner: Any, name: str, value: object) -> None:
@@ -323,22 +327,49 @@ MUTANTS: dict[str, Mutant] = {
     "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),
     "discrete_pair: MASS_ERROR": Mutant(zero("MASS_ERROR", "mechanisms.discrete_pair"), TERMS),
     "discrete_pair: LOSS_UNITS": Mutant(zero("LOSS_UNITS", "mechanisms.discrete_pair"), TERMS),
-    "levels: alias above": Mutant(level_forgets("f_above"), LEVELS),
-    "levels: alias below": Mutant(level_forgets("f_below"), LEVELS),
-    "levels: truncation": Mutant(level_forgets("log_ceiling"), LEVELS),
-    "levels: high": Mutant(no_bound_of("levels.LevelledLine", "_high_remainder", []), LEVELS),
-    "levels: low": Mutant(no_bound_of("levels.LevelledLine", "_low_remainder", []), LEVELS),
-    "levels: overlap": Mutant(no_overlap, LEVELS),
-    "levels: quadrature": Mutant(no_quadrature(False), LEVELS),
-    "levels: quadrature that is not damped": Mutant(no_quadrature(True), LEVELS),
-    "steps: outside of the grid": Mutant(no_bound_of("steps.Grid", "outside", -math.inf), LEVELS),
-    "levels: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.levels"), LEVELS),
-    "levels: EXPONENT_OF_SUM": Mutant(zero("EXPONENT_OF_SUM", "accounting.levels", value=math.inf), LEVELS),
-    "levels: SUMMAND_ERROR": Mutant(zero("SUMMAND_ERROR", "accounting.levels"), LEVELS),
-    "levels: BOUND_ROUNDINGS": Mutant(zero("BOUND_ROUNDINGS", "accounting.levels"), LEVELS),
-    "steps: LOG_ROOT_TWO_PI": Mutant(zero("LOG_ROOT_TWO_PI", "accounting.steps", value=1.0), LEVELS),
-    "steps: LARGEST_CELL": Mutant(zero("LARGEST_CELL", "accounting.steps", value=math.inf), LEVELS),
-    "steps: TERM_ROUNDINGS": Mutant(zero("TERM_ROUNDINGS", "accounting.steps"), LEVELS),
+    "levels: alias above": Mutant(level_forgets("f_above"), of_levels("test_aliases_above_count")),
+    "levels: alias below": Mutant(level_forgets("f_below"), of_levels("test_aliases_below_count")),
+    "levels: truncation": Mutant(level_forgets("log_ceiling"), of_levels("test_nodes_beyond_the_last_count")),
+    "levels: high": Mutant(
+        no_bound_of("levels.LevelledLine", "_high_remainder", []),
+        of_levels("test_the_rounds_above_the_highest_step_count"),
+    ),
+    "levels: low": Mutant(
+        no_bound_of("levels.LevelledLine", "_low_remainder", []),
+        of_levels("test_the_rounds_below_the_lowest_step_count"),
+    ),
+    "levels: overlap": Mutant(no_overlap, of_levels("test_rounds_in_two_levels_count_once")),
+    "levels: quadrature": Mutant(no_quadrature(False), of_levels("test_both_kinds_of_quadrature_count")),
+    "levels: quadrature that is not damped": Mutant(
+        no_quadrature(True), of_levels("test_both_kinds_of_quadrature_count")
+    ),
+    "steps: outside of the grid": Mutant(
+        no_bound_of("steps.Grid", "outside", -math.inf), of_levels("test_what_is_outside_of_the_grid_counts")
+    ),
+    "levels: SUM_ERROR": Mutant(
+        zero("SUM_ERROR", "accounting.levels"), of_levels("test_one_rounds_sums_err_by_less_than_their_bound")
+    ),
+    "levels: EXPONENT_OF_SUM": Mutant(
+        zero("EXPONENT_OF_SUM", "accounting.levels", value=math.inf),
+        of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
+    ),
+    "levels: SUMMAND_ERROR": Mutant(
+        zero("SUMMAND_ERROR", "accounting.levels"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
+    ),
+    "levels: BOUND_ROUNDINGS": Mutant(
+        zero("BOUND_ROUNDINGS", "accounting.levels"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
+    ),
+    "steps: LOG_ROOT_TWO_PI": Mutant(
+        zero("LOG_ROOT_TWO_PI", "accounting.steps", value=1.0),
+        of_levels("test_the_second_part_of_a_step_is_its_modulus_on_a_moved_line"),
+    ),
+    "steps: LARGEST_CELL": Mutant(
+        zero("LARGEST_CELL", "accounting.steps", value=math.inf),
+        of_levels("test_a_peak_between_two_points_is_not_missed"),
+    ),
+    "steps: TERM_ROUNDINGS": Mutant(
+        zero("TERM_ROUNDINGS", "accounting.steps"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
+    ),
     "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
