@@ -277,7 +277,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=1)
     options.add_argument("--seconds", type=float, default=math.inf, help="stop asking after these")
-    options.add_argument("--merge-every", type=int, default=8, help="runs for each that the slow bound judges; 0: none")
+    options.add_argument("--merge-every", type=int, default=32, help="runs for one that the slow bound judges; 0: none")
     options.add_argument("--write", type=Path, help="JSON lines: kept, read again and added to")
     given = options.parse_args()
     records: list[Record] = []
