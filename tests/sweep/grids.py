@@ -22,7 +22,7 @@ SLOW = """
 question = "rounds"
 methods = ["moments", "balle"]
 [grid]
-noise_multiplier = { from = 0.8, to = 1.6, points = 4 }
+noise_multiplier = { from = 0.8, to = 1.6, points = 10 }
 sampling_rate = { from = 0.001, to = 0.1, points = 4, scale = "log" }
 delta = 1e-5
 epsilon = [3, 5, 8]

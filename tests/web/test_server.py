@@ -32,10 +32,10 @@ from dprounds.web import worker
 
 answer = worker.answer
 
-def answer_or_go_on(question, given):
+def answer_or_go_on(question, *given):
     while question == "noise":
         np.exp(1.0)
-    return answer(question, given)
+    return answer(question, *given)
 
 worker.answer = answer_or_go_on
 worker.main()
