@@ -112,14 +112,6 @@ def _missing(name: str) -> Callable[[], object]:
 RATE = 256 / 60_000
 ABILITIES = [
     _of_dp_accounting(
-        "Batches of fixed size, drawn without replacement",
-        "RDP",
-        "REPLACE_ONE",
-        "256 of 60,000 records, σ 1.1, T 1,000",
-        lambda: _event("SampledWithoutReplacementDpEvent", 60_000, 256, _gaussian(1.1)),
-        count=1_000,
-    ),
-    _of_dp_accounting(
         "Poisson samples cut to a largest batch",
         "PLD",
         "ADD_OR_REMOVE_ONE",
@@ -134,14 +126,6 @@ ABILITIES = [
         "q 256/60,000, σ 1.1, T 14,062",
         lambda: _event("PoissonSampledDpEvent", RATE, _gaussian(1.1)),
         count=14_062,
-    ),
-    _of_dp_accounting(
-        "A record that counts a random number of times (mixture of Gaussians)",
-        "PLD",
-        "ADD_OR_REMOVE_ONE",
-        "0, 1 or 2 times with 0.9, 0.09, 0.01; σ 2, T 10",
-        lambda: _event("MixtureOfGaussiansDpEvent", 2.0, [0.0, 1.0, 2.0], [0.9, 0.09, 0.01]),
-        count=10,
     ),
     _of_dp_accounting(
         "Tree aggregation (DP-FTRL), one epoch",
