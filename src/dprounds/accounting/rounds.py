@@ -23,7 +23,7 @@ LINES = 3
 CLOSE = 1e-3
 SECANTS = 30
 # Where every value takes a new line: from one digit, half again as many at each step, to what suffices for a guess.
-DEAR_SECANTS = 8
+MOST_SECANTS_OF_SUMS = 8
 NEAR = 1e-3
 
 
@@ -53,7 +53,7 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
     """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own."""
     x, y = math.log(int(guess)), _log(delta_of(int(guess)))
     x2 = x + 0.1
-    for _ in range(DEAR_SECANTS):
+    for _ in range(MOST_SECANTS_OF_SUMS):
         if abs(math.exp(x2) - math.exp(x)) < max(0.5, NEAR * math.exp(x)):
             break
         y2 = _log(delta_of(int(math.exp(x2))))
@@ -93,7 +93,7 @@ def parameter_by_secants(
     """
     x = guess
     slope, before = -1.0, None
-    for _ in range(DEAR_SECANTS):
+    for _ in range(MOST_SECANTS_OF_SUMS):
         found = cost(x)
         if not 0 < found < math.inf:
             return None

@@ -59,7 +59,7 @@ SHRUNK = Fraction(1, 10**12)
 def _checker() -> ModuleType:
     """The checker, which needs a library that nothing else here needs."""
     try:
-        from dprounds.certificates import checker  # noqa: PLC0415
+        from dprounds.certificates import checker  # noqa: PLC0415  (python-flint is an extra)
     except ImportError:
         raise UnsupportedError(NEEDS_FLINT) from None
     return checker
