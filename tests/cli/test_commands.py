@@ -245,6 +245,7 @@ def test_the_endings_of_pictures_are_those_of_the_library() -> None:
             "serve",
         ),
         *(f"ledger {word}" for word in ("open", "reserve", "commit", "void", "status", "history", "verify")),
+        *(f"ledger token {word}" for word in ("create", "list", "revoke")),
     ],
 )
 def test_every_command_has_help_with_an_example(dprounds: Any, command: str) -> None:

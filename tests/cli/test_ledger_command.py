@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -138,3 +139,37 @@ def test_without_a_url_nothing_is_guessed(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.delenv("DPROUNDS_LEDGER", raising=False)
     assert main(["ledger", "status"]) == 1
     assert "--url must be given, or DPROUNDS_LEDGER be set." in capsys.readouterr().err
+
+
+def test_a_token_is_shown_once_listed_and_revoked(ledger: Typed) -> None:
+    code, out, err = ledger("token create nightly --budget patients --scope spend")
+    assert code == 0
+    assert re.fullmatch(r"dpr_[0-9a-f]{16}_[\w-]{43}", out)  # nothing else, so that a script may keep it
+    assert err == "This is token nightly. Keep it now: it is never shown again."
+    assert ledger("token create officer --all-budgets --scope admin --expires-at 2999-12-31 --json")[0] == 0
+    found = json.loads(ledger("token list --json")[1])
+    assert [(token["name"], token["budget"], token["scope"]) for token in found] == [
+        ("nightly", "patients", "spend"),
+        ("officer", None, "admin"),
+    ]
+    assert out not in ledger("token list")[1]
+    assert ledger("token revoke nightly") == (0, "nightly is revoked.", "")
+    assert "revoked" in ledger("token list")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("create a", "Give either --budget NAME or --all-budgets."),
+        ("create a --budget patients --all-budgets", "Give either --budget NAME or --all-budgets."),
+        ("create a --budget nobody", "--budget must be that of an open budget: there is none named 'nobody'."),
+        ("create a --all-budgets --scope root", "--scope must be one of 'read', 'spend', 'admin', got 'root'."),
+        ("create a --all-budgets --expires-at soon", "--expires-at must be a date or a time"),
+        ("create a --all-budgets --expires-at 2001-01-01", "--expires-at must be in the future"),
+        ("revoke a", "--name must be that of a token: there is none named 'a'."),
+    ],
+)
+def test_a_token_that_is_wrong_is_refused_in_one_line(ledger: Typed, line: str, said: str) -> None:
+    code, out, err = ledger(f"token {line}")
+    assert (code, out) == (1, "")
+    assert said in err

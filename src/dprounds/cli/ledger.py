@@ -22,9 +22,9 @@ from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
 
 if TYPE_CHECKING:  # the library loads when a command runs, not for --help
-    from dprounds.ledger import Entry, Ledger, Status
+    from dprounds.ledger import Entry, Ledger, Status, Token
 
-__all__ = ["COMMANDS", "HELP"]
+__all__ = ["COMMANDS", "HELP", "TOKEN_COMMANDS", "TOKEN_HELP"]
 
 VARIABLE = "DPROUNDS_LEDGER"
 HELP = f"""One budget for many jobs, kept in a database: reserve before the work, commit after it.
@@ -32,6 +32,11 @@ HELP = f"""One budget for many jobs, kept in a database: reserve before the work
 Every command takes --url, or the environment variable {VARIABLE}: sqlite:///budget.db, or postgresql+psycopg://…
 
 Example: dprounds ledger open patients --epsilon 3 --delta 1e-6 --url sqlite:///budget.db"""
+TOKEN_HELP = """Who may ask over HTTP, about which budget, and for what.
+
+A token is for one budget or for all, and has a scope: read, spend (which includes read) or admin (which includes both).
+
+Example: dprounds ledger token create nightly --budget patients --scope spend"""
 LEDGER, JOB = "The ledger", "The job"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
@@ -255,6 +260,80 @@ def verify(*, url: Url = None, json: Json = False) -> None:
     _say(json, {"verified": True, "heads": heads}, f"Everything fits: {sets}.")
 
 
+def create_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, never used before.")],
+    *,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="NAME", help="The one budget it is for.")] = None,
+    all_budgets: Annotated[
+        bool, typer.Option("--all-budgets", help="It is for all budgets, also those opened later.")
+    ] = False,
+    scope: Annotated[str, typer.Option(metavar="WORD", help="What it may do: read, spend or admin.")] = "read",
+    expires_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Refused from then on, such as 2027-01-31, in UTC; never if it is not given."
+        ),
+    ] = None,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Make a token and show it, once: the ledger keeps only its hash.
+
+    Example: dprounds ledger token create nightly --budget patients --scope spend
+    """
+    if (budget is None) is not all_budgets:
+        raise ParameterError("Give either {budget} NAME or {all_budgets}.", argument="budget")
+    with _ledger(url) as ledger:
+        text = ledger.tokens.create(name, budget=budget, scope=scope, expires_at=expires_at)
+    if json:
+        _print_json({"name": name, "token": text})
+        return
+    print(text)
+    print(f"This is token {name}. Keep it now: it is never shown again.", file=sys.stderr)
+
+
+def list_tokens(*, url: Url = None, json: Json = False) -> None:
+    """All tokens that were ever made, without the tokens themselves.
+
+    Example: dprounds ledger token list
+    """
+    with _ledger(url) as ledger:
+        found = ledger.tokens.all()
+    if json:
+        _print_json([_as_dict(token) for token in found])
+        return
+    _table(
+        ("name", "budget", "scope", "created", "expires", "state"),
+        [
+            (
+                token.name,
+                "all" if token.budget is None else repr(token.budget),
+                token.scope,
+                token.created_at[:10],
+                (token.expires_at or "never")[:16],
+                token.trouble or "valid",
+            )
+            for token in found
+        ],
+    )
+
+
+def revoke_token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The token's name.")],
+    *,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Refuse a token from now on.
+
+    Example: dprounds ledger token revoke nightly
+    """
+    with _ledger(url) as ledger:
+        ledger.tokens.revoke(name)
+    _say(json, {"name": name, "state": "revoked"}, f"{name} is revoked.")
+
+
+TOKEN_COMMANDS: Mapping[str, Any] = {"create": create_token, "list": list_tokens, "revoke": revoke_token}
 COMMANDS: Mapping[str, Any] = {
     "open": open_budget,
     "reserve": _reserve_command(),
@@ -310,7 +389,7 @@ def _percent(share: float) -> str:
     return f"{int(share * 10_000) / 100:.2f} %"
 
 
-def _as_dict(found: Status) -> dict[str, Any]:
+def _as_dict(found: Status | Token) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(found)

@@ -10,5 +10,6 @@ if find_spec("sqlalchemy") is None:
 from dprounds.ledger.book import Grant, Ledger
 from dprounds.ledger.budget import Budget, Status
 from dprounds.ledger.entries import Entry
+from dprounds.ledger.tokens import Token, Tokens
 
-__all__ = ["Budget", "BudgetExceededError", "Entry", "Grant", "Ledger", "LedgerError", "Status"]
+__all__ = ["Budget", "BudgetExceededError", "Entry", "Grant", "Ledger", "LedgerError", "Status", "Token", "Tokens"]

@@ -31,6 +31,7 @@ from dprounds.ledger.entries import (
     run_to_text,
 )
 from dprounds.ledger.filters import UNIT, new_filter
+from dprounds.ledger.tokens import Tokens
 from dprounds.ledger.verification import verified
 from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, Release, Run
 from dprounds.planning import checked_release
@@ -134,6 +135,7 @@ class Ledger:
     def __init__(self, url: str, *, timeout: float = 30.0) -> None:
         self._database = Database(url, timeout=real("timeout", timeout, TIMEOUT))
         self._budgets: dict[str, Budget] = {}
+        self.tokens = Tokens(self._database)
 
     def __repr__(self) -> str:
         return f"<Ledger in {self._database.name}>"

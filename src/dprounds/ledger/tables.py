@@ -22,7 +22,18 @@ from sqlalchemy import (
 
 from dprounds.errors import LedgerError
 
-__all__ = ["LONGEST_NAME", "STEPS", "blocks", "budgets", "entries", "grants", "migrate", "settings", "version_of"]
+__all__ = [
+    "LONGEST_NAME",
+    "STEPS",
+    "blocks",
+    "budgets",
+    "entries",
+    "grants",
+    "migrate",
+    "settings",
+    "tokens",
+    "version_of",
+]
 
 LONGEST_NAME = 200
 
@@ -91,14 +102,33 @@ entries = Table(
     Index("dprounds_entries_by_key", "budget", "key"),
 )
 
+# Who may ask over HTTP. Of a token itself only its hash is kept; a name stays taken after the token was revoked.
+tokens = Table(
+    "dprounds_tokens",
+    metadata,
+    Column("name", String(LONGEST_NAME), primary_key=True),
+    Column("selector", String(16), nullable=False, unique=True),  # the part of the token by which it is looked up
+    Column("hash", String(64), nullable=False),
+    Column("budget", String(LONGEST_NAME), nullable=True),  # null for all of them
+    Column("scope", String(10), nullable=False),
+    Column("created_at", String(40), nullable=False),
+    Column("expires_at", String(40), nullable=True),
+    Column("revoked_at", String(40), nullable=True),
+)
+
 
 def _create(connection: Connection) -> None:
     """From nothing to version 1."""
-    metadata.create_all(connection)
+    metadata.create_all(connection, tables=[settings, budgets, blocks, grants, entries])
+
+
+def _add_tokens(connection: Connection) -> None:
+    """From version 1 to version 2."""
+    metadata.create_all(connection, tables=[tokens])
 
 
 # Each step leads from the version of its place to the next; a step is never edited once it was released.
-STEPS: list[Callable[[Connection], None]] = [_create]
+STEPS: list[Callable[[Connection], None]] = [_create, _add_tokens]
 
 
 def version_of(connection: Connection) -> int:
