@@ -96,7 +96,8 @@ def test_steps_add_up_to_the_run() -> None:
         accountant.step(noise_multiplier=noise, sample_rate=rate)
     assert accountant.history == [(1.0, 0.1, 3), (2.0, 0.1, 2), (1.0, 0.1, 1), (1.0, 1.0, 1), (1.0, 0.0, 1)]
     assert len(accountant) == 8
-    sampled = PoissonSampled(Gaussian(1.0), TENTH) * 4 + PoissonSampled(Gaussian(2.0), TENTH) * 2
+    one, two = (PoissonSampled(Gaussian(noise), TENTH, relation="zero-out") for noise in (1.0, 2.0))
+    sampled = one * 4 + two * 2
     assert accountant.run == sampled + Gaussian(1.0)  # at rate 0 nobody is in the batch
     assert accountant.get_epsilon(DELTA) == (sampled + Gaussian(1.0)).epsilon(delta=DELTA)
 

@@ -157,7 +157,7 @@ def test_a_state_round_trips_and_is_independent_of_the_accountant() -> None:
     assert len(first.state_dict()["stamps"]) == 1
     given: dict[str, Any] = {"kept": 1}
     assert first.state_dict(given) is given
-    assert set(given) == {"kept", "history", "mechanism", "stamps"}
+    assert set(given) == {"kept", "history", "mechanism", "relation", "stamps"}
 
 
 def test_a_refused_checkpoint_says_that_its_weights_are_loaded(tmp_path: Path) -> None:

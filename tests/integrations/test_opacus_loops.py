@@ -34,7 +34,7 @@ def test_training_stops_before_the_step_that_would_exceed_the_budget() -> None:
     training = Training(noise_multiplier=2.0)
     for batch in while_affordable(training.endless(), training.optimizer, epsilon=2.0, delta=DELTA):
         training.step(batch)
-    step = PoissonSampled(Gaussian(2.0), TENTH)
+    step = PoissonSampled(Gaussian(2.0), TENTH, relation="zero-out")
     assert len(training.accountant) == max_rounds(step, epsilon=2.0, delta=DELTA) > 10
     assert training.engine.get_epsilon(DELTA) <= 2.0 < (training.accountant.run + step).epsilon(delta=DELTA)
 
@@ -48,7 +48,7 @@ def test_training_under_a_noise_scheduler_stops_in_time() -> None:
         if steps % 10 == 0:
             scheduler.step()
     assert len(training.accountant.history) > 2
-    step = PoissonSampled(Gaussian(training.optimizer.noise_multiplier), TENTH)
+    step = PoissonSampled(Gaussian(training.optimizer.noise_multiplier), TENTH, relation="zero-out")
     assert training.engine.get_epsilon(DELTA) <= 3.0 < (training.accountant.run + step).epsilon(delta=DELTA)
 
 

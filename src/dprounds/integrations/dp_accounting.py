@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.integrations.granted import GrantedRun
 from dprounds.mechanisms import (
     ZCDP,
     ApproximateDP,
@@ -41,6 +44,9 @@ except ModuleNotFoundError as missing:
         "dprounds.integrations.dp_accounting needs dp-accounting. "
         "In a checkout of dprounds: pip install '.[dp-accounting]'"
     ) from missing
+
+if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
+    from dprounds.ledger import Grant
 
 __all__ = ["ExactAccountant", "run_from_dp_event"]
 
@@ -76,14 +82,34 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         the zero record. Where a record is replaced by another one, a sum over records moves twice as far.
     method
         The bound; by default exact where every part has a moment function.
+    grant
+        A `Grant <dprounds.ledger.Grant>` of a ledger, of a budget with the same relation: `compose` refuses what it
+        does not cover, and the first one begins its work. So compose an event *before* it happens. The work begins
+        once: after a crash it goes on from its `checkpoint` or not at all. Committing is up to you.
+    checkpoint
+        With a grant: a file to resume from if it exists, in which everything is on disk before `compose` returns. One
+        process at a time may use it, and an older copy put in its place undoes the record.
     """
 
     def __init__(
-        self, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE, *, method: str | None = None
+        self,
+        neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE,
+        *,
+        method: str | None = None,
+        grant: Grant | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(_checked_relation(neighboring_relation))
         self._method = None if method is None else _validate.choice("method", method, RUN_METHODS)
         self._rounds: dict[Mechanism, int] = {}
+        self._granted: GrantedRun | None = None
+        self._is_whole = True  # whether the ledger of events holds all that was composed, and may be added to
+        if grant is not None:
+            self._granted = GrantedRun(grant, relation=self.relation, checkpoint=checkpoint)
+            self._rounds = dict(self._granted.made.parts)
+            self._is_whole = not self._rounds
+        elif checkpoint is not None:
+            raise ParameterError("checkpoint is for a training under a grant: pass the grant too.")
 
     @property
     def relation(self) -> str:
@@ -104,8 +130,26 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
             times, event = times * inner, event.event
         if times == 0 and isinstance(event, DpEvent) and self.supports(event):
             return self
+        if self._granted is not None and isinstance(event, DpEvent):
+            with suppress(_RefusedError):  # dp-accounting's method says so in its own words
+                self._granted.make(_run(event, self._neighboring_relation) * times)
         super().compose(event, times)
         return self
+
+    @property
+    def ledger(self) -> DpEvent:
+        """The event of all that was composed; refused after resuming, when it would lack what came before."""
+        if not self._is_whole:
+            raise UnsupportedError("The events before the checkpoint are not kept: ask accountant.run for all of them.")
+        return super().ledger
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._granted is not None:
+            raise UnsupportedError(
+                "An accountant that uses a grant cannot be copied: the original would not learn what a copy composes. "
+                "To ask what an event would cost, use run_from_dp_event and accountant.run."
+            )
+        return self.__dict__
 
     def _maybe_compose(
         self, event: DpEvent, count: int, do_compose: bool

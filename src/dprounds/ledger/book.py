@@ -66,6 +66,11 @@ class Grant:
     state: str
     _is_unused: bool = field(default=False, repr=False)  # begun by this object, and nothing was done since
 
+    @property
+    def relation(self) -> str:
+        """Which data sets are neighbours by the budget."""
+        return self.ledger.budget(self.budget).relation
+
     def begin(self) -> None:
         """Say that the work begins, once: whoever asks again is refused, and the job can no longer be voided.
 

@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from dprounds.integrations.opacus.accountant import NAME, ExactAccountant
-from dprounds.integrations.opacus.loops import allow_accumulation, drop_split_batches, while_affordable
+from dprounds.integrations.opacus.loops import allow_accumulation, drop_split_batches, planned_run, while_affordable
 from dprounds.integrations.opacus.noise import get_noise_multiplier
 from dprounds.integrations.opacus.on_disk import count_ahead
 from dprounds.integrations.opacus.public_records import make_private_with_public_records
@@ -31,6 +31,7 @@ __all__ = [
     "drop_split_batches",
     "get_noise_multiplier",
     "make_private_with_public_records",
+    "planned_run",
     "while_affordable",
 ]
 

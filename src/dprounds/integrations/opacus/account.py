@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.integrations.opacus.history import Line, checked_history, holds
+from dprounds.mechanisms.base import ADD_REMOVE, ZERO_OUT
 
-__all__ = ["Account", "Stamp", "new_identity", "stamp_of"]
+__all__ = ["Account", "GrantName", "Stamp", "new_identity", "stamp_of"]
 
 # The name of an accountant, and the total number of steps when it had recorded its last one.
 Stamp: TypeAlias = tuple[str, int]
+# The data set and the job of a grant.
+GrantName: TypeAlias = tuple[str, str]
 
 STAMP = re.compile(r"[0-9a-f]{32}-[0-9]{1,20}")
 
@@ -38,10 +41,20 @@ class Account:
     Equal numbers do not make the same training: a script that runs again makes as many steps, and they are other steps.
     An accountant that resumes takes a new name, so that two that resumed from one checkpoint are not mistaken for each
     other.
+
+    `relation` says for which neighbours the steps are accounted, and `grant` under which grant they were made, if any.
     """
 
     history: list[Line]
     stamps: list[Stamp]
+    relation: str = ZERO_OUT
+    grant: GrantName | None = None
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """All of it, as `checked` takes it; without what older files do not have where that says nothing."""
+        state: dict[str, Any] = {"history": self.history, "stamps": self.stamps, "relation": self.relation}
+        return state if self.grant is None else {**state, "grant": list(self.grant)}
 
     def goes_on_from(self, other: Account) -> bool:
         """Whether the steps of `other` are the first steps of this account: the very same steps, not only as many."""
@@ -62,12 +75,22 @@ class Account:
         """The account in a state, every part of it checked. A state without stamps belongs to a training of its own."""
         history = checked_history(state["history"])
         steps = sum(steps for _, _, steps in history)
+        # a state of before there were relations, and one that Opacus wrote, is taken for the weaker one
+        relation = _validate.choice("relation", state.get("relation", ZERO_OUT), (ZERO_OUT, ADD_REMOVE))
+        grant = None if state.get("grant") is None else _checked_grant(state["grant"])
         if "stamps" not in state:
-            return cls(history, [stamp_of(new_identity(), steps)] if steps else [])
+            return cls(history, [stamp_of(new_identity(), steps)] if steps else [], relation, grant)
         stamps = _checked_stamps(state["stamps"])
         if (stamps[-1][1] if stamps else 0) != steps:
             raise ParameterError("The accountant's state must have as many steps as its stamps say: it was changed.")
-        return cls(history, stamps)
+        return cls(history, stamps, relation, grant)
+
+
+def _checked_grant(value: object) -> GrantName:
+    """The data set and the job of a grant, as they were written."""
+    if isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(name, str) for name in value):
+        return value[0], value[1]
+    raise ParameterError(f"The accountant's state must name a grant as written, got {_validate.show(value)}.")
 
 
 def _checked_stamps(value: object) -> list[Stamp]:

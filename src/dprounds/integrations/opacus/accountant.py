@@ -6,8 +6,10 @@ import inspect
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
 from itertools import chain
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import opacus.accountants
 import opacus.optimizers
@@ -15,11 +17,15 @@ from opacus.accountants import IAccountant
 from opacus.optimizers import DPOptimizer
 
 from dprounds import _validate
-from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.integrations.opacus.account import Account, Stamp, new_identity, stamp_of
+from dprounds.errors import LedgerError, ParameterError, UnsupportedError
+from dprounds.integrations.granted import Granted
+from dprounds.integrations.opacus.account import Account, GrantName, Stamp, new_identity, stamp_of
 from dprounds.integrations.opacus.history import Line, checked_history, checked_line, one_step
 from dprounds.integrations.opacus.hook import StepHook, rate_drawn_here
-from dprounds.mechanisms.base import Run
+from dprounds.mechanisms.base import ZERO_OUT, Run
+
+if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
+    from dprounds.ledger import Grant
 
 __all__ = ["NAME", "ExactAccountant"]
 
@@ -30,6 +36,9 @@ SAME_SHAPE = (NAME, "rdp", "prv", "gdp")
 
 class Journal(Protocol):
     """Where steps are counted before they are made."""
+
+    path: Path
+    grant: GrantName | None
 
     def take(self, noise: float, rate: float) -> None:
         """Write one more step to disk before it is recorded."""
@@ -73,11 +82,25 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         self._stamps: list[Stamp] = []
         self._identity = new_identity()
         self._journal: Journal | None = None
+        # None until a loader was made private
+        self._relation: str | None = None
+        # the grant that these steps are made under, what is left of it, and the file in which they are counted ahead
+        self._grant_name: GrantName | None = None
+        self._granted: Granted | None = None
+        self._file: Path | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # a copy goes on independently, under a new name and without the file
+        # a copy goes on independently, under a new name, without the file, and without leave to use the grant
         account = self._account()
-        return {"history": account.history, "_stamps": account.stamps, "_journal": None}
+        kept = {"_relation": self._relation, "_grant_name": self._grant_name}
+        return {
+            "history": account.history,
+            "_stamps": account.stamps,
+            "_journal": None,
+            "_granted": None,
+            "_file": None,
+            **kept,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _identity=new_identity())
@@ -86,6 +109,9 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         """Record one step: noise in [0, inf) times the clipping norm, on a batch sampled at a rate in [0, 1]."""
         if type(noise_multiplier) is not float or type(sample_rate) is not float:
             noise_multiplier, sample_rate, _ = checked_line(noise_multiplier, sample_rate, 1)
+        if self._grant_name is not None:
+            noise_multiplier, sample_rate, _ = checked_line(noise_multiplier, sample_rate, 1)
+            self._begin_grant(noise_multiplier, sample_rate, 1).use(self._one_step(noise_multiplier, sample_rate))
         if self._journal is not None:
             noise_multiplier, sample_rate, _ = checked_line(noise_multiplier, sample_rate, 1)
             self._journal.take(noise_multiplier, sample_rate)
@@ -99,9 +125,101 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
     @property
     def run(self) -> Run:
-        """Everything recorded, as one run. Refuses a step without noise, which no run describes."""
-        lines = checked_history(self.history)
-        return Run(tuple(chain.from_iterable((one_step(noise, rate) * steps).parts for noise, rate, steps in lines)))
+        """Everything recorded, as one run for `relation`. Refuses a step without noise, which no run describes."""
+        return self._run_of(checked_history(self.history))
+
+    @property
+    def relation(self) -> str:
+        """Which data sets are neighbours: ``"zero-out"``, or ``"add-remove"`` where the number of records is not used.
+
+        The second is that of `make_private_with_public_records`, if all loaders of the engine were made so.
+        """
+        return self._relation or ZERO_OUT
+
+    def use_grant(self, grant: Grant) -> None:
+        """Make no step, from now on, that `grant` does not cover: it is refused before the weights move.
+
+        The work of the grant begins with the first step, or in a block of `count_ahead` at once. After a crash it goes
+        on only where all steps were made in such blocks: load the newest checkpoint, begin the block with the same
+        file, and call this with ``ledger.grant(…)``. What that file had reserved counts as made. Committing is up to
+        you.
+
+        Parameters
+        ----------
+        grant
+            Of a budget with this accountant's `relation`, for a run as `planned_run` returns it: each step needs one
+            that was granted, with at most its noise and at least its rate.
+        """
+        granted = Granted(
+            grant,
+            relation=self.relation,
+            advice="Open a budget with that relation; for add-remove, use make_private_with_public_records.",
+        )
+        if self._granted is not None or self._grant_name not in (None, granted.name):
+            name, job = self._grant_name or granted.name
+            raise ParameterError(f"accountant must have no grant yet, and makes its steps under {job!r} of {name!r}.")
+        if len(self) and (self._journal is None or self._journal.grant != granted.name):
+            raise ParameterError(
+                f"accountant must have made no step before it uses a grant, got one of {len(self)}. To resume, use the "
+                "grant in the block of count_ahead."
+            )
+        granted.use(self.run)
+        if self._journal is not None:
+            # before the file names the grant: whoever finds it there may resume
+            granted.begin(resumes=self._journal.grant == granted.name)
+        self._granted, self._grant_name = granted, granted.name
+        if self._journal is not None:
+            self._file = self._journal.path
+            self._journal.write(self._account())
+
+    def granted_steps(self, noise: float, rate: float) -> float:
+        """How many more of these steps the grant covers; infinitely many without a grant."""
+        if self._grant_name is None:
+            return math.inf
+        step = self._one_step(noise, rate)
+        if self._granted is None or not step.parts:
+            return 0 if self._granted is None else math.inf
+        return self._granted.rounds_left(step.mechanisms[0])
+
+    def check_grant(self, noise: float, rate: float, steps: int) -> None:
+        """Raise where the grant does not cover so many more steps; begin its work where it does."""
+        if self._grant_name is not None:
+            self._begin_grant(noise, rate, steps)
+
+    def _begin_grant(self, noise: float, rate: float, steps: int) -> Granted:
+        name = " of ".join(map(repr, reversed(self._grant_name or ())))
+        if self._granted is None:
+            raise LedgerError(
+                f"This training is made under the grant {name}, and this accountant may not use it: it is a copy, or "
+                "was restored. Call accountant.use_grant(ledger.grant(…)) in the block of count_ahead that resumes it."
+            )
+        if self._file is not None and (self._journal is None or self._journal.path != self._file):
+            raise LedgerError(
+                f"The steps under the grant {name} are counted in {self._file.name!r}: make all of them in blocks of "
+                "count_ahead with that file, or a crash would forget some."
+            )
+        self._granted.check(self._one_step(noise, rate) * steps)
+        self._granted.begin(resumes=self._journal is not None and self._journal.grant == self._grant_name)
+        return self._granted
+
+    def _one_step(self, noise: float, rate: float) -> Run:
+        if noise == 0 and rate > 0:
+            raise UnsupportedError("No grant covers a step without noise, so it was not made.")
+        return one_step(noise, rate, self.relation)
+
+    def _count_in(self, file: Path, saved: Account | None) -> None:
+        """Count the steps under the grant in this file from now on, if there is a grant; `saved` is what it holds."""
+        if self._grant_name is None:
+            return
+        known = self._granted is not None and self._file in (None, file)
+        if not known and (saved is None or saved.grant != self._grant_name):
+            raise ParameterError(
+                f"path must be the file in which the steps under the grant {self._grant_name[1]!r} were counted, got "
+                f"{file.name!r}."
+            )
+        if self._granted is not None:
+            self._granted.begin(resumes=False)  # before the file names the grant: whoever finds it there may resume
+            self._file = file
 
     def get_epsilon(self, delta: float, *, method: str | None = None, poisson: bool = True, **ignored: object) -> float:
         """Epsilon of all steps so far, at `delta`; ``inf`` if one of them added no noise.
@@ -147,13 +265,14 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[DPOptimizer], None]:
         """What Opacus's optimizer calls after it has added noise and before it steps."""
         rate = _validate.real("sample_rate", sample_rate, _validate.SAMPLING_RATE)
+        self._relation = ZERO_OUT  # Opacus takes the rate from the number of records
         return StepHook(self, rate_drawn_here(rate))
 
     def state_dict(self, destination: MutableMapping[str, Any] | None = None) -> MutableMapping[str, Any]:
         """The account as `load_state_dict` restores it: its history, and stamps that no other training has."""
         state = OrderedDict() if destination is None else destination
-        account = self._account()
-        state["history"], state["mechanism"], state["stamps"] = account.history, NAME, account.stamps
+        state["mechanism"] = NAME
+        state.update(self._account().state)
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, of_opacus: bool = False) -> None:
@@ -201,14 +320,45 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
                 "are not in this account. To resume a training, load its checkpoint with a new engine, before the "
                 "first step. To go back to earlier weights of this training, load the model's state alone."
             )
+        if self._granted is not None:
+            raise ParameterError("The accountant's state must be loaded before the accountant uses a grant.")
+        joined = self._joined(account)
         if self._journal is not None:
-            self._journal.write(account)
+            self._journal.write(joined)
+        self._adopt(joined)
         self.history, self._stamps, self._identity = account.history, account.stamps, new_identity()
+
+    def _joined(self, account: Account) -> Account:
+        """An account with the grant that either names, and the relation of both; refused where they name two grants."""
+        if None not in (account.grant, self._grant_name) and account.grant != self._grant_name:
+            raise ParameterError(
+                f"The accountant's state must be of the grant {self._grant_name}, got {account.grant}."
+            )
+        known = {self._relation, account.relation if account.history else None} - {None}
+        relation = known.pop() if len(known) == 1 else ZERO_OUT
+        return replace(account, grant=self._grant_name or account.grant, relation=relation or ZERO_OUT)
+
+    def _adopt(self, account: Account) -> None:
+        """Take over the grant of an account, and its relation where it has steps."""
+        joined = self._joined(account)
+        self._grant_name = joined.grant
+        if account.history:
+            self._relation = joined.relation
+
+    def _run_of(self, lines: list[Line]) -> Run:
+        return Run(
+            tuple(
+                chain.from_iterable(
+                    (one_step(noise, rate, self.relation) * steps).parts for noise, rate, steps in lines
+                )
+            )
+        )
 
     def _account(self) -> Account:
         """The recorded steps, and the accountants that recorded them."""
         history = checked_history(self.history)
-        return Account(history, self._stamps_after(sum(steps for _, _, steps in history)))
+        stamps = self._stamps_after(sum(steps for _, _, steps in history))
+        return Account(history, stamps, self.relation, self._grant_name)
 
     def _stamps_after(self, steps: int) -> list[Stamp]:
         """The stamps of an account of `steps` steps, those that were restored and those of this accountant."""

@@ -11,7 +11,7 @@ import numpy as np
 from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Gaussian, PoissonSampled
-from dprounds.mechanisms.base import Run
+from dprounds.mechanisms.base import ADD_REMOVE, Run
 
 __all__ = [
     "ANY",
@@ -109,12 +109,15 @@ def drawn_rate(rate: float) -> float:
 
 
 @lru_cache(maxsize=4096)  # a schedule looks the same steps up again and again
-def one_step(noise: float, rate: float) -> Run:
-    """One step. At rate 1 it is a plain Gaussian, whose two directions are equal; at rate 0 the batch is empty."""
+def one_step(noise: float, rate: float, relation: str = ADD_REMOVE) -> Run:
+    """One step. At rate 1 it is a plain Gaussian, whose two directions are equal; at rate 0 the batch is empty.
+
+    It costs the same by either relation of `ExactAccountant`.
+    """
     if rate == 0:
         return Run()
     rate = drawn_rate(rate)
-    return (Gaussian(noise) if rate == 1 else PoissonSampled(Gaussian(noise), rate)) * 1
+    return (Gaussian(noise) if rate == 1 else PoissonSampled(Gaussian(noise), rate, relation=relation)) * 1
 
 
 def line_of_passes(noise: float, rate: float, passes: int, over: str) -> Line:

@@ -41,8 +41,18 @@ class Records(Protocol):
     history: list[Line]
     _journal: Journal | None
 
+    @property
+    def relation(self) -> str:
+        """Which data sets are neighbours."""
+
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step."""
+
+    def granted_steps(self, noise: float, rate: float) -> float:
+        """How many more of these steps the grant covers; infinitely many without a grant."""
+
+    def check_grant(self, noise: float, rate: float, steps: int) -> None:
+        """Raise where the grant does not cover so many more steps; begin its work where it does."""
 
 
 @dataclass(eq=False)
@@ -138,9 +148,11 @@ class StepHook:
                     "while_affordable could not foresee it: lower the noise after optimizer.step() and not before it, "
                     "step each batch before the next one is drawn, and say how many batches are accumulated."
                 )
+        self.accountant.check_grant(noise, rate, releases)
         journal = self.accountant._journal
         if journal is not None:
             planned = min((loop.budget.planned(noise, rate) for loop in self.loops), default=math.inf)
+            planned = min(planned, self.accountant.granted_steps(noise, rate))
             journal.reserve(noise, rate, releases, planned - releases)
         for _ in range(releases):
             self.accountant.step(noise_multiplier=noise, sample_rate=rate)

@@ -11,11 +11,12 @@ from opacus.optimizers import DPOptimizer
 from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.integrations.opacus.budget import Budget
-from dprounds.integrations.opacus.history import ONE, READINGS, SEPARATE, drawn_rate, line_of_passes
+from dprounds.integrations.opacus.history import ONE, READINGS, SEPARATE, drawn_rate, line_of_passes, one_step
 from dprounds.integrations.opacus.hook import Loop, StepHook, forget_split_batches, hook_of
 from dprounds.integrations.opacus.patches import Draw, watched_draws
+from dprounds.mechanisms.base import Run
 
-__all__ = ["allow_accumulation", "drop_split_batches", "while_affordable"]
+__all__ = ["allow_accumulation", "drop_split_batches", "planned_run", "while_affordable"]
 
 Batch = TypeVar("Batch")
 
@@ -30,7 +31,7 @@ def while_affordable(
     own_sampler: bool = False,
     method: str | None = None,
 ) -> Iterator[Batch]:
-    """The batches, until one more step of `optimizer` would exceed the budget.
+    """The batches, until one more step of `optimizer` would exceed the budget, or the grant that its accountant uses.
 
     The budget is planned once for each configuration, and again when a scheduler changes the noise; a step then costs a
     comparison. Batches that a `BatchMemoryManager` splits may be passed as they come. What it has drawn ahead when the
@@ -75,7 +76,8 @@ def while_affordable(
 
     def goes_on() -> bool:
         over = hook.over or (ONE if passes == 1 else SEPARATE)
-        return budget.affords(*line_of_passes(optimizer.noise_multiplier, hook.sample_rate, passes, over))
+        noise, rate, releases = line_of_passes(optimizer.noise_multiplier, hook.sample_rate, passes, over)
+        return budget.affords(noise, rate, releases) and hook.accountant.granted_steps(noise, rate) >= releases
 
     goes_on()  # at the call, so that arguments are refused there
     loop = Loop(budget, passes, handed=0)
@@ -145,6 +147,24 @@ def _check_draws(draws: list[Draw], hook: StepHook, *, first: bool, delta: float
             "would meet it.",
             stacklevel=3,
         )
+
+
+def planned_run(optimizer: DPOptimizer, *, steps: int, accumulated: int = 1) -> Run:
+    """So many steps of `optimizer` as a run, to reserve in a ledger before the first of them is made.
+
+    Parameters
+    ----------
+    optimizer
+        What ``PrivacyEngine(accountant="dprounds").make_private`` returned, with the noise of all steps.
+    steps
+        As many as the training makes: ``epochs * len(data_loader)``.
+    accumulated
+        How often ``backward`` is called before each step; on what, `allow_accumulation` says.
+    """
+    hook, passes = hook_of(optimizer), _validate.count("accumulated", accumulated, least=1)
+    over = hook.over or (ONE if passes == 1 else SEPARATE)
+    noise, rate, releases = line_of_passes(optimizer.noise_multiplier, hook.sample_rate, passes, over)
+    return one_step(noise, rate, hook.accountant.relation) * (releases * _validate.count("steps", steps))
 
 
 def allow_accumulation(optimizer: DPOptimizer, *, over: str) -> None:

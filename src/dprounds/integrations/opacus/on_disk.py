@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dprounds import _validate
 from dprounds.errors import ParameterError
 from dprounds.integrations.checkpoints import locked, resolved, sync_folder
-from dprounds.integrations.opacus.account import Account
+from dprounds.integrations.opacus.account import Account, GrantName
 from dprounds.integrations.opacus.accountant import NAME, ExactAccountant
 from dprounds.integrations.opacus.history import merged
 
@@ -21,6 +21,7 @@ __all__ = ["count_ahead"]
 FORMAT = "dprounds.opacus"
 VERSION = 1
 KEYS = {"format", "version", "history", "stamps"}
+OPTIONAL_KEYS = {"relation", "grant"}  # written since the first files
 
 
 @contextmanager
@@ -57,7 +58,9 @@ def count_ahead(
         raise ParameterError(f"path {file.name!r} must be in a folder that exists.")
     journal = _File(accountant, file, _validate.count("reserve", reserve, least=1))
     with locked(file):
-        _join(accountant, file)
+        saved = _join(accountant, file)
+        journal.grant = None if saved is None else saved.grant
+        accountant._count_in(file, saved)
         journal.write(accountant._account())
         accountant._journal = journal
         try:
@@ -69,13 +72,14 @@ def count_ahead(
 
 @dataclass
 class _File:
-    """The file of a block: the account, and `left` more steps of `kind`."""
+    """The file of a block: the account, and `left` more steps of `kind`; `grant` is the one that it held before."""
 
     accountant: ExactAccountant
     path: Path
     ahead: int
     kind: tuple[float, float] = (0.0, 0.0)
     left: int = 0
+    grant: GrantName | None = None
     process: int = field(default_factory=os.getpid)
 
     def take(self, noise: float, rate: float) -> None:
@@ -92,7 +96,7 @@ class _File:
         history = merged([*account.history, (noise, rate, reserved)])
         made = sum(steps for _, _, steps in account.history)
         # under the stamp of the accountant that makes them, so that one that resumes from here goes on after them
-        self.write(Account(history, self.accountant._stamps_after(made + reserved)))
+        self.write(replace(account, history=history, stamps=self.accountant._stamps_after(made + reserved)))
         self.kind, self.left = (noise, rate), reserved
 
     def write(self, account: Account) -> None:
@@ -100,10 +104,7 @@ class _File:
         if os.getpid() != self.process:
             raise ParameterError("count_ahead counts the steps of the process that began it, and of no other.")
         self.left = 0
-        text = json.dumps(
-            {"format": FORMAT, "version": VERSION, "history": account.history, "stamps": account.stamps},
-            allow_nan=False,
-        )
+        text = json.dumps({"format": FORMAT, "version": VERSION, **account.state}, allow_nan=False)
         new = self.path.with_name(self.path.name + ".new")
         with new.open("w", encoding="ascii") as file:
             file.write(text)
@@ -113,18 +114,22 @@ class _File:
         sync_folder(self.path)
 
 
-def _join(accountant: ExactAccountant, path: Path) -> None:
-    """Bring the accountant up to what the file holds."""
+def _join(accountant: ExactAccountant, path: Path) -> Account | None:
+    """Bring the accountant up to what the file holds, and return that."""
     saved = _read(path)
     mine = accountant._account()
-    if saved is None or mine.goes_on_from(saved):
-        return
+    if saved is None:
+        return None
+    if mine.goes_on_from(saved):
+        accountant._adopt(saved)
+        return saved
     if not saved.goes_on_from(mine):
         raise ParameterError(
             f"path {path.name!r} holds the steps of another training than this accountant. Use a file for each "
             "training; or to resume the one in the file, begin with a new engine, or with its checkpoint."
         )
-    accountant.load_state_dict({"mechanism": NAME, "history": saved.history, "stamps": saved.stamps})
+    accountant.load_state_dict({"mechanism": NAME, **saved.state})
+    return saved
 
 
 def _read(path: Path) -> Account | None:
@@ -135,7 +140,8 @@ def _read(path: Path) -> Account | None:
         return None
     except (OSError, ValueError, RecursionError):
         raise ParameterError(f"path {path.name!r} cannot be read: it is damaged, or no file of count_ahead.") from None
-    if not isinstance(state, dict) or set(state) != KEYS or state["format"] != FORMAT or state["version"] != VERSION:
+    held = set(state) - OPTIONAL_KEYS if isinstance(state, dict) else set()
+    if held != KEYS or state["format"] != FORMAT or state["version"] != VERSION:
         raise ParameterError(f"path {path.name!r} must have format '{FORMAT}' and version {VERSION}.")
     try:
         return Account.checked(state)

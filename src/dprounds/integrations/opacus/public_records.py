@@ -11,6 +11,8 @@ from torch.utils.data import DataLoader
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.integrations.opacus.accountant import ExactAccountant
+from dprounds.mechanisms.base import ADD_REMOVE
 
 __all__ = ["make_private_with_public_records"]
 
@@ -60,6 +62,8 @@ def make_private_with_public_records(
         )
     if poisson_sampling is not True:
         raise UnsupportedError("A public rate needs Poisson samples: leave poisson_sampling as it is.")
+    accountant = engine.accountant
+    before = accountant._relation if isinstance(accountant, ExactAccountant) else None
     module, optimizer, *loss, loader = engine.make_private(data_loader=data_loader, **options)
     if not isinstance(loader, DPDataLoader) or loader.distributed:
         raise UnsupportedError("A public number of records is not supported in distributed training.")
@@ -68,5 +72,7 @@ def make_private_with_public_records(
     loader.sample_rate = loader.batch_sampler.sample_rate = rate
     loader.batch_sampler.steps = math.ceil(records / size)
     optimizer.expected_batch_size = size
-    optimizer.attach_step_hook(engine.accountant.get_optimizer_hook_fn(sample_rate=rate))
+    optimizer.attach_step_hook(accountant.get_optimizer_hook_fn(sample_rate=rate))
+    if isinstance(accountant, ExactAccountant) and before in (None, ADD_REMOVE):
+        accountant._relation = ADD_REMOVE  # unless an earlier loader of this engine was made private by its length
     return module, optimizer, *loss, loader
