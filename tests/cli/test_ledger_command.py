@@ -67,6 +67,34 @@ def test_a_reservation_is_voided_with_a_reason(ledger: Typed) -> None:
     assert ledger("void patients --key train")[0] == 2
 
 
+def test_a_script_that_runs_twice_works_once(ledger: Typed) -> None:
+    reserve = "reserve patients --key train --noise-multiplier 20 --rounds 10"
+    assert ledger(reserve)[0] == 0
+    assert ledger(reserve)[0] == 0  # a retry, before the work has begun
+    assert ledger("begin patients --key train --by research") == (0, "train has begun.", "")
+    for line in (reserve, "begin patients --key train"):
+        code, out, err = ledger(line)
+        assert (code, out) == (1, "")
+        assert "begun" in err
+    assert ledger("void patients --key train --reason 'never started'")[0] == 1
+    assert ledger("commit patients --key train")[0] == 0
+    code, _, err = ledger(reserve)
+    assert code == 1
+    assert "train is committed already" in err
+    assert "has none with key" in ledger("begin patients --key nothing")[2]
+
+
+def test_rounds_that_were_not_made_are_given_back(ledger: Typed) -> None:
+    ledger("open often --epsilon 6 --delta 1e-5 --filter renyi")
+    ledger("reserve often --key train --noise-multiplier 20 --rounds 600")
+    assert ledger("commit often --key train --rounds-made 601")[0] == 1
+    told = json.loads(ledger("commit often --key train --rounds-made 0 --json")[1])
+    assert (told["state"], told["rounds_made"]) == ("committed", 0)
+    assert json.loads(ledger("status often --json")[1])["share_left"] == 1.0
+    ledger("reserve patients --key train --noise-multiplier 20 --rounds 600")
+    assert "charges a job whole" in ledger("commit patients --key train --rounds-made 3")[2]
+
+
 def test_json_holds_every_digit(ledger: Typed) -> None:
     told = json.loads(ledger("reserve patients --key train --noise-multiplier 20 --rounds 100 --json")[1])
     assert told["state"] == "reserved"

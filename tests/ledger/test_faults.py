@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from dprounds import Gaussian
 from dprounds.ledger import Ledger, LedgerError, database, entries, tables
+from dprounds.ledger.entries import run_to_text
 from tests.ledger.server import Server
 
 STEP = Gaussian(20.0)
@@ -117,6 +119,34 @@ def test_a_cost_below_that_of_its_run_is_found_though_the_chain_fits(filled: Led
     engine.dispose()
     with pytest.raises(LedgerError, match="Entry 4 of 'patients' is charged less than its run costs"):
         filled.verify()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"description": run_to_text(STEP * 3)}, "is charged less than its run costs"),
+        ({"cost": (-(2**61), -(2**61))}, "has no cost of this budget's kind"),
+        ({"cost": (1, 1)}, "gives back what this kind of budget does not"),
+        ({"cost": (-1,)}, "gives back what this kind of budget does not"),
+        ({"description": run_to_text(STEP * 99)}, "has rounds that were not reserved"),
+        ({"description": ""}, "has a run that cannot be read"),
+        ({"cost": (), "description": run_to_text(STEP * 2)}, "gives back what this kind of budget does not"),
+    ],
+)
+def test_more_given_back_than_was_not_made_is_found_though_the_chain_fits(
+    path: Path, changed: dict[str, object], said: str
+) -> None:
+    ledger = Ledger(f"sqlite:///{path}")
+    ledger.open("patients", epsilon=6.0, delta=1e-5, filter="renyi")
+    ledger.reserve("patients", STEP * 90, key="job").commit(made=STEP * 2)
+    ledger.verify()
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        resealed(connection, lambda entry: replace(entry, **changed) if entry.number == 3 else entry)  # type: ignore[arg-type]  # fields by name
+    engine.dispose()
+    with pytest.raises(LedgerError, match=f"Entry 3 of 'patients' {said}"):
+        ledger.verify()
+    ledger.close()
 
 
 def test_caps_that_were_raised_are_found_though_the_chain_fits(filled: Ledger, path: Path) -> None:

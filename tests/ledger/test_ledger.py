@@ -12,7 +12,7 @@ import pytest
 from dprounds import ApproximateDP, Gaussian, Laplace, ParameterError, PoissonSampled, PureDP, UnsupportedError
 from dprounds.ledger import BudgetExceededError, Ledger, LedgerError
 from dprounds.ledger.filters import UNIT
-from dprounds.mechanisms import Run
+from dprounds.mechanisms import Mechanism, Run
 
 STEP = Gaussian(20.0)
 
@@ -141,6 +141,56 @@ def test_what_never_began_is_given_back_and_stays_in_the_history(ledger: Ledger)
     with pytest.raises(LedgerError, match="is committed: it cannot be voided"):
         ledger.void("patients", "other", reason="regret")
     ledger.verify()
+
+
+@pytest.mark.parametrize(
+    ("given", "step", "most"),
+    [
+        ({"filter": "renyi"}, STEP, 603),
+        ({"filter": "renyi", "blocks": True}, STEP, 603),
+        ({"filter": "pure", "delta": None}, PureDP(0.0625), 96),
+    ],
+)
+def test_rounds_that_were_not_made_are_given_back(
+    ledger: Ledger, given: dict[str, Any], step: Mechanism, most: int
+) -> None:
+    opened(ledger, **given)
+    blocks = ["a", "b"] if "blocks" in given else None
+    grant = ledger.reserve("patients", step * most, key="long", blocks=blocks)
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("patients", step, key="more", blocks=blocks)
+    grant.begin()
+    with pytest.raises(ParameterError, match="made must be rounds that were reserved"):
+        grant.commit(made=step * (most + 1))
+    with pytest.raises(ParameterError, match="made must be rounds that were reserved"):
+        grant.commit(made=Laplace(50.0) * 1)
+    grant.commit(made=step * 13)
+    ledger.verify()
+    assert ledger.remaining_rounds("patients", step, blocks=blocks) == most - 13
+    # the retry of a commit gives nothing back again, and no other number of rounds
+    grant.commit(made=step * 13)
+    grant.commit()
+    with pytest.raises(LedgerError, match="committed with another number of rounds"):
+        grant.commit(made=step * 12)
+    last = ledger.history("patients")[-1]
+    assert (last.kind, last.run) == ("commit", step * 13)
+    assert all(amount < 0 for amount in last.cost)
+    ledger.reserve("patients", step * (most - 13), key="rest", blocks=blocks).commit(made=Run())
+    assert ledger.remaining_rounds("patients", step, blocks=blocks) == most - 13
+    whole = ledger.reserve("patients", step * 5, key="whole", blocks=blocks)
+    whole.commit(made=step * 5)
+    with pytest.raises(LedgerError, match="committed with another"):
+        whole.commit(made=step * 4)
+    status = ledger.status("patients")
+    assert (status.reserved, status.committed) == (0, 3)
+    ledger.verify()
+
+
+def test_a_gaussian_budget_gives_no_rounds_back(ledger: Ledger) -> None:
+    grant = opened(ledger).reserve("patients", STEP * 600, key="long")
+    with pytest.raises(UnsupportedError, match="charges a job whole"):
+        grant.commit(made=STEP * 3)
+    assert ledger.grant("patients", "long").state == "reserved"
 
 
 def test_a_budget_never_changes(ledger: Ledger) -> None:

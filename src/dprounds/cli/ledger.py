@@ -18,7 +18,7 @@ import typer
 from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
-from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.errors import LedgerError, ParameterError, UnsupportedError
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
 
 if TYPE_CHECKING:  # the library loads when a command runs, not for --help
@@ -119,6 +119,11 @@ def _reserve(
     job = questions.run_of(questions.Setting(**typed), opened(run))
     with _ledger(url) as ledger:
         grant = ledger.reserve(name, job, key=key, by=by, blocks=block, delta=reveal)
+        if grant.state != "reserved":
+            raise LedgerError(
+                f"{key} is {grant.state} already: a script that goes on from here would do its work again, on one "
+                "charge. Use another key for another job."
+            )
         status = ledger.status(name)
     told = {"name": name, "key": key, "state": grant.state, "run": repr(job), "share_left": status.share_left}
     _say(json, told, f"{key} is {grant.state}: {_percent(status.share_left)} of the budget of {name} is left.")
@@ -159,14 +164,47 @@ def _reserve_command() -> Any:  # noqa: ANN401  (a function whose flags are made
     return reserve
 
 
-def commit(name: Name, *, key: Key, by: By = "", url: Url = None, json: Json = False) -> None:
+def begin(name: Name, *, key: Key, by: By = "", url: Url = None, json: Json = False) -> None:
+    """Record that the work of a reserved job begins; exit code 1 if it has begun before.
+
+    So a script that runs twice, or again after a crash, does its work once for one charge.
+
+    Example: dprounds ledger begin patients --key means
+    """
+    with _ledger(url) as ledger:
+        ledger.begin(name, key, by=by)
+    _say(json, {"name": name, "key": key, "state": "begun"}, f"{key} has begun.")
+
+
+def commit(
+    name: Name,
+    *,
+    key: Key,
+    rounds_made: Annotated[
+        int | None,
+        typer.Option("--rounds-made", metavar="N", help="Give the other rounds back; for renyi and pure budgets."),
+    ] = None,
+    by: By = "",
+    url: Url = None,
+    json: Json = False,
+) -> None:
     """Record that a reserved job was done.
+
+    With --rounds-made, only so many of its rounds: when to stop was chosen by what the job released, or not at all by
+    the data.
 
     Example: dprounds ledger commit patients --key means
     """
     with _ledger(url) as ledger:
-        ledger.commit(name, key, by=by)
-    _say(json, {"name": name, "key": key, "state": "committed"}, f"{key} is committed.")
+        made = None
+        if rounds_made is not None:
+            run = ledger.grant(name, key).run
+            if len(run.parts) != 1:
+                raise UnsupportedError(f"{key} has rounds of several kinds: commit it in Python, with made=….")
+            made = run.mechanisms[0] * rounds_made
+        ledger.commit(name, key, made=made, by=by)
+    told: dict[str, Any] = {"name": name, "key": key, "state": "committed"}
+    _say(json, told if rounds_made is None else {**told, "rounds_made": rounds_made}, f"{key} is committed.")
 
 
 def void(
@@ -337,6 +375,7 @@ TOKEN_COMMANDS: Mapping[str, Any] = {"create": create_token, "list": list_tokens
 COMMANDS: Mapping[str, Any] = {
     "open": open_budget,
     "reserve": _reserve_command(),
+    "begin": begin,
     "commit": commit,
     "void": void,
     "status": status,

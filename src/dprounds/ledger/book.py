@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,6 +26,7 @@ from dprounds.ledger.entries import (
     STATES,
     VOID,
     Entry,
+    holds,
     now,
     run_from_text,
     run_to_text,
@@ -96,15 +97,14 @@ class Grant:
             )
         self._is_unused = False
 
-    def commit(self, *, by: str = "") -> None:
-        """Say that the work was done. The cost was charged before; this only records it."""
-        self.ledger.commit(self.budget, self.key, by=by)
+    def commit(self, *, made: Release | None = None, by: str = "") -> None:
+        """Say that the work was done. The cost was charged before; this records it, as `Ledger.commit` does."""
+        self.ledger.commit(self.budget, self.key, made=made, by=by)
         self.state = COMMITTED
 
     def covers(self, run: Release) -> bool:
         """Whether a run makes no release that was not granted, nor one more often than that."""
-        granted = dict(self.run.parts)
-        return all(granted.get(part, 0) >= rounds for part, rounds in checked_release("run", run).as_run().parts)
+        return holds(self.run, checked_release("run", run).as_run())
 
 
 class Ledger:
@@ -336,9 +336,30 @@ class Ledger:
         """Record that the work of a reserved job begins; raises `LedgerError` where it has begun already."""
         self._settle(name, key, BEGIN, by, "")
 
-    def commit(self, name: str, key: str, *, by: str = "") -> None:
-        """Record that a reserved job was done; again, if that was recorded already."""
-        self._settle(name, key, COMMIT, by, "")
+    def commit(self, name: str, key: str, *, made: Release | None = None, by: str = "") -> None:
+        """Record that a reserved job was done; again, if that was recorded already.
+
+        Parameters
+        ----------
+        name, key
+            The data set, and the job.
+        made
+            The rounds that were made, if they are fewer than those that were reserved: the others are given back. For
+            ``renyi`` and ``pure`` budgets. When to stop may be chosen by what the job released, and by nothing else of
+            the data. A round that was begun was made.
+        by
+            Who asks.
+        """
+        if made is None:
+            self._settle(name, key, COMMIT, by, "")
+            return
+        run, fixed = checked_release("made", made).as_run(), self.budget(name).filter
+        if not fixed.gives_back:
+            raise UnsupportedError(
+                f"A {fixed.kind} budget charges a job whole, and gives no rounds back.",
+                advice="Commit it without made; for rounds to be given back, open a budget with filter='renyi'.",
+            )
+        self._settle(name, key, COMMIT, by, "", made=run, left_charged=fixed.cost(run, left=fixed.caps))
 
     def void(self, name: str, key: str, *, reason: str, by: str = "") -> None:
         """Give a reservation back, on the caller's word that the job never looked at the data.
@@ -457,8 +478,18 @@ class Ledger:
         self._budgets[name] = budget
         return budget
 
-    def _settle(self, name: str, key: str, kind: str, by: str, reason: str) -> None:
-        """Begin, commit or void a reservation."""
+    def _settle(
+        self,
+        name: str,
+        key: str,
+        kind: str,
+        by: str,
+        reason: str,
+        *,
+        made: Run | None = None,
+        left_charged: Sequence[int] = (),
+    ) -> None:
+        """Begin, commit or void a reservation; or commit what was `made`, and leave no more charged than that costs."""
         key, by = word("key", key), text("by", by)
         budget = self.budget(name)
         before, state = STATES[kind]
@@ -469,6 +500,8 @@ class Ledger:
             if granted is None:
                 raise _no_job(name, key)
             if granted.state == state and kind != BEGIN:
+                if made is not None and rows.committed_run(connection, name, key, granted.run) != run_to_text(made):
+                    raise LedgerError(f"Job {show(key)} of {show(name)} is committed with another number of rounds.")
                 return
             if granted.state not in before:
                 raise LedgerError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
@@ -476,16 +509,24 @@ class Ledger:
             counts = {}
             if kind != BEGIN:
                 counts = {"reserved": head.reserved - 1, state: getattr(head, state) + 1}
-            if kind == VOID:
+            entry = Entry(budget=name, number=head.number + 1, kind=kind, key=key, by=by, detail=reason)
+            given_back = reservation.cost if kind == VOID else ()
+            if made is not None:
+                if not holds(run_from_text(granted.run), made):
+                    raise ParameterError(
+                        "{argument} must be rounds that were reserved: {given} is for {run}.",
+                        argument="made",
+                        given=show(key),
+                        run=show(run_from_text(granted.run)),
+                    )
+                pairs = zip(reservation.cost, left_charged, strict=True)
+                given_back = tuple(max(before - amount, 0) for before, amount in pairs)
+                entry = replace(entry, description=run_to_text(made), cost=tuple(-amount for amount in given_back))
+            if given_back:
                 named = reservation.blocks or WHOLE
                 spent = rows.spent_by_block(connection, budget, named)
-                rows.charge(connection, budget, named, spent, [-amount for amount in reservation.cost])
-            rows.append(
-                connection,
-                head,
-                Entry(budget=name, number=head.number + 1, kind=kind, key=key, by=by, detail=reason),
-                **counts,
-            )
+                rows.charge(connection, budget, named, spent, [-amount for amount in given_back])
+            rows.append(connection, head, entry, **counts)
             mine = (tables.grants.c.budget == name) & (tables.grants.c.key == key)
             connection.execute(update(tables.grants).where(mine).values(state=state))
 

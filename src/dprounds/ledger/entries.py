@@ -23,6 +23,7 @@ __all__ = [
     "VOID",
     "Change",
     "Entry",
+    "holds",
     "now",
     "run_from_text",
     "run_to_text",
@@ -66,9 +67,9 @@ class Entry:
     at
         When, in UTC; never before the entry before it.
     description
-        The run of a reservation, as JSON.
+        The run of a reservation, as JSON; of a commit, the rounds that were made where others are given back.
     cost
-        What it costs, in units of 2^-60.
+        What it costs, in units of 2^-60; negative where a commit gives something back.
     blocks
         Those that it is charged to.
     detail
@@ -95,7 +96,7 @@ class Entry:
 
     @property
     def run(self) -> Run | None:
-        """The run of a reservation."""
+        """The run of a reservation; of a commit, what was made if that is less."""
         return run_from_text(self.description) if self.description else None
 
     @property
@@ -134,6 +135,12 @@ class Entry:
         """The SHA-256 of all that it says, the hash of the entry before it included."""
         said = {name: value for name, value in self.row.items() if name != "hash"}
         return hashlib.sha256(_json(said).encode()).hexdigest()
+
+
+def holds(granted: Run, run: Run) -> bool:
+    """Whether a run makes no release that was not granted, nor one more often than that."""
+    most = dict(granted.parts)
+    return all(most.get(part, 0) >= rounds for part, rounds in run.parts)
 
 
 def now(last: str = "") -> str:

@@ -114,6 +114,7 @@ class Filter(ABC):
 
     kind: ClassVar[str]
     sums: ClassVar[tuple[str, ...]]  # what is added up, by name
+    gives_back: ClassVar[bool] = True  # rounds that were not made, since each of its rounds is a job of its own
 
     epsilon: float
     delta: float
@@ -220,6 +221,7 @@ class GaussianFilter(Filter):
 
     kind: ClassVar[str] = "gaussian"
     sums: ClassVar[tuple[str, ...]] = ("mu_squared", "delta")
+    gives_back: ClassVar[bool] = False  # the distance is that of the whole run
 
     revealed: float
 

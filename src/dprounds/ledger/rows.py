@@ -13,9 +13,19 @@ from dprounds._validate import show
 from dprounds.errors import LedgerError
 from dprounds.ledger import tables
 from dprounds.ledger.budget import Budget
-from dprounds.ledger.entries import Entry, now
+from dprounds.ledger.entries import COMMIT, Entry, now
 
-__all__ = ["append", "charge", "entry_of", "granted", "library_version", "locked", "spent_by_block", "sums_of"]
+__all__ = [
+    "append",
+    "charge",
+    "committed_run",
+    "entry_of",
+    "granted",
+    "library_version",
+    "locked",
+    "spent_by_block",
+    "sums_of",
+]
 
 # SQLite takes at most some thousands of values in one statement.
 BLOCKS_AT_ONCE = 500
@@ -29,6 +39,11 @@ GRANTED = (
         (tables.entries.c.budget == tables.grants.c.budget) & (tables.entries.c.number == tables.grants.c.number),
     )
     .where(tables.grants.c.budget == bindparam("of"), tables.grants.c.key == bindparam("job"))
+)
+COMMITTED = select(tables.entries.c.run).where(
+    tables.entries.c.budget == bindparam("of"),
+    tables.entries.c.key == bindparam("job"),
+    tables.entries.c.kind == bindparam("of_kind"),
 )
 SPENT = select(tables.blocks).where(tables.blocks.c.budget == bindparam("of"))
 SPENT_BY_ONE = SPENT.where(tables.blocks.c.block == bindparam("named"))
@@ -54,6 +69,11 @@ def locked(connection: Connection, name: str) -> Row[Any]:
 def granted(connection: Connection, name: str, key: str) -> Row[Any] | None:
     """The state of a job with the entry that reserved it."""
     return connection.execute(GRANTED, {"of": name, "job": key}).first()
+
+
+def committed_run(connection: Connection, name: str, key: str, reserved: str) -> str:
+    """The run of a committed job, as JSON: what was made, or what was `reserved` if none of it was given back."""
+    return connection.execute(COMMITTED, {"of": name, "job": key, "of_kind": COMMIT}).scalar() or reserved
 
 
 def spent_by_block(connection: Connection, budget: Budget, named: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -23,6 +23,7 @@ from dprounds.ledger.entries import (
     STATES,
     VOID,
     Entry,
+    holds,
     run_from_text,
 )
 from dprounds.ledger.filters import UNIT, Filter, filter_from_parameters, units_up
@@ -151,10 +152,27 @@ class _Replay:
         if entry.kind == BEGIN:
             return
         reservation = self.reservations.pop(entry.key)
+        change: tuple[int, ...] = ()
         if entry.kind == VOID:
-            for block in reservation.blocks or ("",):
-                for i, amount in enumerate(reservation.cost):
-                    self.sums[block][i] -= amount
+            change = tuple(-amount for amount in reservation.cost)
+        elif entry.description or entry.cost:
+            change = self._given_back(self.filter, entry, reservation)
+        for block in (reservation.blocks or ("",)) if change else ():
+            for i, amount in enumerate(change):
+                self.sums[block][i] += amount
+
+    def _given_back(self, fixed: Filter, entry: Entry, reservation: Entry) -> tuple[int, ...]:
+        """What a commit changes where not all rounds were made: those that were are still charged."""
+        if not fixed.gives_back or len(entry.cost) != len(fixed.sums) or any(amount > 0 for amount in entry.cost):
+            raise self._wrong("gives back what this kind of budget does not")
+        try:
+            if not holds(run_from_text(reservation.description), run_from_text(entry.description)):
+                raise self._wrong("has rounds that were not reserved")
+        except PrivacyError as error:
+            raise self._wrong(f"has a run that cannot be read: {error}") from None
+        charged = tuple(amount + change for amount, change in zip(reservation.cost, entry.cost, strict=True))
+        self._check_cost(fixed, replace(entry, cost=charged))
+        return entry.cost
 
     def _compare(self) -> None:
         head = self.connection.execute(select(tables.budgets).where(tables.budgets.c.name == self.name)).one()
