@@ -14,6 +14,7 @@ NAMES = {
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
     *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled", "Shuffled"),
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
+    *("frontier", "best_plan"),
     *("PrivacyError", "ParameterError", "UnsupportedError", "InfeasibleError", "NumericalError"),
 }
 

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         RdpCurve,
         Shuffled,
     )
-    from dprounds.planning import max_rounds, max_sampling_rate, min_noise_multiplier
+    from dprounds.planning import best_plan, frontier, max_rounds, max_sampling_rate, min_noise_multiplier
 
 __all__ = [
     "ZCDP",
@@ -79,8 +79,10 @@ __all__ = [
     "RdpCurve",
     "Shuffled",
     "UnsupportedError",
+    "best_plan",
     "delta_from_rdp",
     "epsilon_from_rdp",
+    "frontier",
     "joint_range",
     "max_rounds",
     "max_sampling_rate",
@@ -101,7 +103,7 @@ _ROOMS = {
         *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled"),
         "Shuffled",
     ),
-    "dprounds.planning": ("max_rounds", "max_sampling_rate", "min_noise_multiplier"),
+    "dprounds.planning": ("best_plan", "frontier", "max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -18,7 +18,15 @@ from dprounds.conversions.inner import converted_delta, converted_epsilon, conve
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import log_scale_minimum
 
-__all__ = ["Proof", "RenyiCurve", "delta_by_orders", "epsilon_by_orders", "parameter_by_orders", "rounds_by_orders"]
+__all__ = [
+    "Guess",
+    "Proof",
+    "RenyiCurve",
+    "delta_by_orders",
+    "epsilon_by_orders",
+    "parameter_by_orders",
+    "rounds_by_orders",
+]
 
 Array = NDArray[np.float64]
 RenyiCurve = Callable[[Array], Array]  # rdp at many orders of (1, inf]
@@ -26,6 +34,13 @@ RenyiCurve = Callable[[Array], Array]  # rdp at many orders of (1, inf]
 
 class Proof(NamedTuple):
     """A number, and the order that proves it."""
+
+    value: float
+    order: float
+
+
+class Guess(NamedTuple):
+    """About the number that is sought, and about the order that is best for it."""
 
     value: float
     order: float
@@ -87,6 +102,8 @@ MOST_SECANTS = 20
 SETTLED = 1e-9
 # A minimum is known to the square of the width of its bracket.
 NARROW = 1e-5
+# Where the best order is at a bend of the curve, its value is known to about the width itself.
+SHARE_OF_SETTLED = 0.5
 
 
 def parameter_by_orders(
@@ -97,12 +114,14 @@ def parameter_by_orders(
     method: str,
     start: float,
     settled: float = SETTLED,
-) -> float | None:
+    near_order: float | None = None,
+) -> Guess | None:
     """About the x > 0 at which a run of rdp ``rdp(x)``, cheaper as x grows, just meets the budget; None if not found.
 
     As for rounds, the budget of an order does not depend on x, so no epsilon is computed: at the answer the best
     order's rdp is its budget. The best order depends little on x: x is moved to where the one found last meets its
-    budget, until it stays within a relative `settled`. It is a guess for a search that checks.
+    budget, until it stays within a relative `settled`. It is a guess for a search that checks. The best order of a
+    similar run may be given.
     """
 
     def log_excess(curve: RenyiCurve, t: Array) -> Array:
@@ -110,10 +129,11 @@ def parameter_by_orders(
         with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
             return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 
-    log_x, best_t = math.log(start), None
+    narrow = max(NARROW, SHARE_OF_SETTLED * settled)
+    log_x, best_t = math.log(start), None if near_order is None else near_order - 1.0
     slope = -2.0  # of the rdp of a Gaussian in its noise, on logarithms
     for _ in range(MOST_ORDERS):
-        value, best_t = log_scale_minimum(partial(log_excess, rdp(math.exp(log_x))), near=best_t, narrow=NARROW)
+        value, best_t = log_scale_minimum(partial(log_excess, rdp(math.exp(log_x))), near=best_t, narrow=narrow)
         begun = log_x
         for _ in range(MOST_SECANTS):
             step = -value / slope if slope < 0 else math.inf
@@ -125,7 +145,7 @@ def parameter_by_orders(
             following = float(log_excess(rdp(math.exp(log_x)), np.array([best_t]))[0])
             slope, value = (following - value) / step, following
         if abs(log_x - begun) <= settled:
-            return math.exp(log_x)
+            return Guess(math.exp(log_x), 1.0 + best_t)
     return None
 
 

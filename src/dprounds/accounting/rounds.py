@@ -64,11 +64,18 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
 
 
 def parameter_on_lines(
-    law_of: Callable[[float], Composition], *, epsilon: float, delta: float, guess: float, settled: float
+    law_of: Callable[[float], Composition],
+    *,
+    epsilon: float,
+    delta: float,
+    guess: float,
+    settled: float,
+    slope: float = -1.0,
 ) -> float | None:
     """The x, to a relative `settled`, at which the run of ``law_of(x)`` costs `epsilon`; None if it is not found.
 
-    The logarithm of epsilon is nearly straight in that of a noise or a rate, so secants from nearby soon settle.
+    The logarithm of epsilon is nearly straight in that of a noise or a rate, so secants from nearby soon settle; the
+    first step goes by `slope`.
 
     Guarantee
     ---------
@@ -81,18 +88,24 @@ def parameter_on_lines(
         found, start = unproven_epsilon(law_of(x), delta=delta, start=start)
         return found
 
-    return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled)
+    return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled, slope=slope)
 
 
 def parameter_by_secants(
-    cost: Callable[[float], float], *, limit: float, guess: float, settled: float, longest: float = 1.0
+    cost: Callable[[float], float],
+    *,
+    limit: float,
+    guess: float,
+    settled: float,
+    longest: float = 1.0,
+    slope: float = -1.0,
 ) -> float | None:
-    """The x, to a relative `settled`, at which a cost that falls about as 1/x is `limit`; None if it is not found.
+    """The x, to a relative `settled`, at which a cost that falls about as x^slope is `limit`; None if it is not found.
 
     No step may be longer than `longest`, in logarithms: a guess was meant to be near.
     """
     x = guess
-    slope, before = -1.0, None
+    before = None
     for _ in range(MOST_SECANTS_OF_SUMS):
         found = cost(x)
         if not 0 < found < math.inf:

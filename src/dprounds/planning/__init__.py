@@ -13,6 +13,8 @@ Every answer has been checked: the parameter that is returned was put back into 
 
 from __future__ import annotations
 
+from dprounds.planning.best import BestPlan, best_plan
+from dprounds.planning.frontier_rows import Frontier, FrontierRow, frontier
 from dprounds.planning.parameters import (
     max_sampling_rate,
     min_noise_multiplier,
@@ -24,8 +26,13 @@ from dprounds.planning.plan import Plan, checked_release
 from dprounds.planning.rounds import max_rounds, plan_rounds
 
 __all__ = [
+    "BestPlan",
+    "Frontier",
+    "FrontierRow",
     "Plan",
+    "best_plan",
     "checked_release",
+    "frontier",
     "max_rounds",
     "max_sampling_rate",
     "min_noise_multiplier",

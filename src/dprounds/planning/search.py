@@ -135,7 +135,7 @@ class Search:
         exact = self.method in (None, "exact") and whole.has_moment_function
         if exact and not self.epsilon:
             return self.guess_at_zero(start, low, high)
-        by_orders = parameter_by_orders(
+        guess = parameter_by_orders(
             lambda x: _rdp(self.run(min(max(x, low), high))),
             epsilon=self.epsilon,
             delta=self.delta,
@@ -143,9 +143,9 @@ class Search:
             start=start,
             settled=ROUGH if exact else 1e-3 * self.tolerance,
         )
-        if by_orders is None:
+        if guess is None:
             return start, 4.0
-        by_orders = min(max(by_orders, low), high)
+        by_orders = min(max(guess.value, low), high)
         found = self.exact_guess(by_orders, low, high) if exact else by_orders
         if found is None:  # the exact answer is below that of the orders, by a few percent as a rule
             return by_orders, 1.1

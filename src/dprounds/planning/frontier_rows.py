@@ -1,0 +1,368 @@
+r"""What each batch size makes of a budget and of a number of epochs: the least noise, and the floor below it.
+
+Training follows the mean gradient, summed over rounds. With noise multiplier σ, batch size B and T rounds the noise on
+it is, relative to the clipping norm and up to a common factor,
+
+.. math:: \nu = \frac{\sigma}{B\sqrt T}, \qquad \nu_0 = \frac{\sigma_1}{n},
+
+where :math:`\sigma_1` is the noise of one release of all n records within the same budget. :math:`\nu` falls to
+:math:`\nu_0` as rounds grow, and is :math:`\nu_0` for full batches, whatever their number. `excess` is
+:math:`\nu/\nu_0 - 1`. It says how much noise another plan could save, and predicts no accuracy.
+
+>>> found = frontier(4_000, epsilon=1.0, delta=1e-5, epochs=7, batch_sizes=[64, 256, 4_000])
+>>> [(row.batch_size, row.rounds, round(row.noise_multiplier, 3), round(row.excess, 3)) for row in found]
+[(64, 441, 1.506, 0.201), (256, 112, 2.764, 0.094), (4000, 7, 9.87, 0.0)]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from dprounds import _validate
+from dprounds.accounting.best_order import Guess, parameter_by_orders
+from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
+from dprounds.errors import InfeasibleError, NumericalError, ParameterError
+from dprounds.mechanisms import Run
+from dprounds.planning.loaders import LOADERS, Loader, batches_per_epoch
+from dprounds.planning.parameters import plan_noise_multiplier
+from dprounds.planning.plan import Plan
+
+__all__ = ["Compute", "Frontier", "FrontierRow", "Planner", "frontier"]
+
+# By what a Rényi accountant converts; Opacus and others use the same bound.
+RENYI = "balle"
+# Relative, of the least noise.
+TOLERANCE = 1e-6
+# A step of a secant this short, relative, ends in a point that is a thousandth of it away.
+SETTLED = 2e-5
+# What a Rényi account would lose is wanted to a few digits.
+RENYI_TOLERANCE = 1e-3
+# The floor divides every excess, so that it is sought to more digits than they have.
+FLOOR_TOLERANCE = 1e-12
+# So many batch sizes are compared unless others are given: all records, and the largest powers of two below.
+DEFAULT_SIZES = 12
+# Nobody trains privately with smaller batches, and Rényi accounts of them are expensive.
+LEAST_DEFAULT_SIZE = 16
+POSITIVE = _validate.Interval.parse("(0, inf)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """How long training may take: one of epochs, rounds and examples."""
+
+    epochs: float | None = None
+    rounds: int | None = None
+    examples: int | None = None
+
+    @classmethod
+    def of(cls, epochs: float | None, rounds: float | None, examples: float | None) -> Compute:
+        """One of the three, checked."""
+        if sum(given is not None for given in (epochs, rounds, examples)) != 1:
+            raise ParameterError("Give one of {epochs}, {rounds} and {examples}: how long training may take.", one="")
+        return cls(
+            epochs=None if epochs is None else _validate.real("epochs", epochs, POSITIVE),
+            rounds=None if rounds is None else _validate.count("rounds", rounds, least=1),
+            examples=None if examples is None else _validate.count("examples", examples, least=1),
+        )
+
+    def rounds_of(self, loader: Loader, batch_size: int, dataset_size: int) -> int:
+        """The rounds of batches of this size; of epochs, part of one is rounded up to whole rounds."""
+        if self.epochs is not None:
+            # the decimal that a person wrote: 0.1 is a tenth
+            return math.ceil(Fraction(repr(self.epochs)) * batches_per_epoch(batch_size, dataset_size))
+        if self.examples is not None:
+            return math.floor(self.examples / loader.records_per_round(batch_size, dataset_size))
+        return self.rounds or 0
+
+    def __str__(self) -> str:
+        name, value = next((name, value) for name, value in vars(self).items() if value is not None)
+        return f"{name}={value:g}" if name == "epochs" else f"{name}={value}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierRow:
+    """One plan: a batch size, its rounds, and the least noise that keeps the budget.
+
+    Parameters
+    ----------
+    batch_size, rounds, epochs
+        Rounds are the batches that a loop makes: an epoch has ``ceil(dataset_size / batch_size)`` of them.
+    examples
+        How many gradients of single records are computed, on average.
+    noise_multiplier
+        The least by the exact account, from above within a millionth. For loaders of which only a bound is proven
+        (fixed-size, shuffled) the least that is proven.
+    epsilon
+        What the run costs, at most the budget.
+    noise_on_mean
+        Noise on the mean gradient of one round, over the clipping norm.
+    total_noise
+        ν, the noise on the mean gradient of all rounds.
+    excess
+        By how much of the floor ν is above it.
+    renyi_excess
+        The same with the noise that a Rényi account (Balle's bound) asks for, over the same floor.
+    renyi_order
+        About the order that is best for it.
+    run
+        What is accounted.
+    """
+
+    batch_size: int
+    rounds: int
+    epochs: float
+    examples: int
+    noise_multiplier: float
+    epsilon: float
+    noise_on_mean: float
+    total_noise: float
+    excess: float
+    renyi_excess: float
+    renyi_order: float
+    run: Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """A row for each batch size, from the smallest, and the floor.
+
+    `floor_noise_multiplier` is σ₁, that of one release of all records; `floor` is ν₀.
+    """
+
+    dataset_size: int
+    epsilon: float
+    delta: float
+    sampling: str
+    floor_noise_multiplier: float
+    floor: float
+    rows: tuple[FrontierRow, ...]
+
+    def __iter__(self) -> Iterator[FrontierRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> FrontierRow:
+        return self.rows[number]
+
+
+def frontier(
+    dataset_size: int,
+    *,
+    epsilon: float,
+    delta: float,
+    batch_sizes: Sequence[int] | None = None,
+    epochs: float | None = None,
+    rounds: int | None = None,
+    examples: int | None = None,
+    sampling: str = "poisson",
+) -> Frontier:
+    """The least noise at each batch size within a budget and a length of training, and its excess over the floor.
+
+    Guarantee
+    ---------
+    Raises, or returns rows whose runs are within (`epsilon`, `delta`), each with a noise multiplier that is the least
+    to a millionth by the account of its loader.
+
+    Parameters
+    ----------
+    dataset_size
+        Records in all, an integer in [1, inf).
+    epsilon, delta
+        The budget; delta in (0, 1), below one over the number of records.
+    batch_sizes
+        Those to compare, each in [1, dataset_size]; by default all records and the eleven largest powers of two below.
+    epochs, rounds, examples
+        How long training may take, one of the three: passes over the data, rounds, or gradients of single records.
+        Batch sizes that make no round in that time are left out.
+    sampling
+        The loader: ``"poisson"``, ``"allocation"``, ``"fixed-size"``, ``"shuffled"`` or ``"none"``, each for the
+        neighbours that it has by default.
+
+    Examples
+    --------
+    >>> found = frontier(60_000, epsilon=3.0, delta=1e-5, epochs=60, batch_sizes=[256, 2_048])
+    >>> [round(row.excess, 2) for row in found]
+    [0.38, 0.08]
+    """
+    planner = Planner.of(dataset_size, epsilon, delta, sampling)
+    compute = Compute.of(epochs, rounds, examples)
+    return planner.frontier(planner.sizes(batch_sizes), compute)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planner:
+    """A data set, a budget and a loader, of which rows are made."""
+
+    dataset_size: int
+    epsilon: float
+    delta: float
+    loader: Loader
+    floor_noise_multiplier: float
+
+    @classmethod
+    def of(cls, dataset_size: int, epsilon: float, delta: float, sampling: str) -> Planner:
+        """One whose arguments are checked."""
+        records = _validate.count("dataset_size", dataset_size, least=1)
+        epsilon = _validate.real("epsilon", epsilon, POSITIVE)
+        delta = _validate.real("delta", delta, _validate.DELTA)
+        loader = LOADERS[_validate.choice("sampling", sampling, tuple(LOADERS))]
+        floor = plan_noise_multiplier(
+            lambda noise: loader.run(noise, records, records, 1),
+            epsilon=epsilon,
+            delta=delta,
+            tolerance=FLOOR_TOLERANCE,
+        )
+        return cls(
+            dataset_size=records, epsilon=epsilon, delta=delta, loader=loader, floor_noise_multiplier=floor.value
+        )
+
+    @property
+    def floor(self) -> float:
+        """ν₀."""
+        return self.floor_noise_multiplier / self.dataset_size
+
+    def sizes(self, batch_sizes: Sequence[int] | None) -> list[int]:
+        """Batch sizes, increasing."""
+        if batch_sizes is None:
+            if self.loader.name == "none":
+                return [self.dataset_size]
+            powers = [
+                2**power for power in range((self.dataset_size - 1).bit_length()) if 2**power >= LEAST_DEFAULT_SIZE
+            ]
+            return [*powers[-(DEFAULT_SIZES - 1) :], self.dataset_size]
+        given: object = batch_sizes
+        if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
+            raise ParameterError(
+                "{argument} must be a list of batch sizes, got {value}.",
+                argument="batch_sizes",
+                value=_validate.show(given),
+            )
+        return sorted({self.size("batch_sizes", size) for size in given})
+
+    def size(self, name: str, batch_size: float) -> int:
+        """One batch size."""
+        return _validate.count(name, batch_size, least=1, most=self.dataset_size)
+
+    def frontier(self, sizes: Sequence[int], compute: Compute) -> Frontier:
+        """The rows of all sizes that make a round."""
+        lengths = {size: compute.rounds_of(self.loader, size, self.dataset_size) for size in sizes}
+        lengths = {size: rounds for size, rounds in lengths.items() if rounds}
+        if not lengths:
+            raise InfeasibleError(
+                f"Not one round of {min(sizes)} records fits within {compute}. Raise it, or choose smaller batch_sizes."
+            )
+        rows: list[FrontierRow] = []
+        for size in reversed(lengths):  # from the largest, whose noise is next to a closed form
+            rows.append(self.row(size, lengths[size], rows))
+        return Frontier(
+            dataset_size=self.dataset_size,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            sampling=self.loader.name,
+            floor_noise_multiplier=self.floor_noise_multiplier,
+            floor=self.floor,
+            rows=tuple(reversed(rows)),
+        )
+
+    def row(self, batch_size: int, rounds: int, known: Sequence[FrontierRow] = ()) -> FrontierRow:
+        """The plan of so many rounds; rows that are known tell where its noise is to be sought."""
+
+        def make_run(noise: float) -> Run:
+            return self.loader.run(noise, batch_size, self.dataset_size, rounds)
+
+        # known rows say by how much the limit of many rounds is off, as a ratio that changes slowly
+        ratios = [row.noise_multiplier / self.limit_noise(row.batch_size, row.rounds) for row in known[-2:]]
+        ratio = ratios[-1] ** 2 / ratios[0] if ratios else 1.0
+        try:
+            plan = self.least_noise(make_run, ratio * self.limit_noise(batch_size, rounds))
+            renyi = self.renyi_noise(make_run, plan.value, known[-1].renyi_order if known else None)
+        except InfeasibleError as error:
+            raise InfeasibleError(f"With batch_size={batch_size} and rounds={rounds}: {error}") from None
+        records = self.loader.records_per_round(batch_size, self.dataset_size)
+        total = plan.value / (float(records) * math.sqrt(rounds))
+        return FrontierRow(
+            batch_size=batch_size,
+            rounds=rounds,
+            epochs=rounds / batches_per_epoch(batch_size, self.dataset_size),
+            noise_multiplier=plan.value,
+            epsilon=plan.epsilon,
+            examples=round(rounds * records),
+            noise_on_mean=plan.value / float(records),
+            total_noise=total,
+            excess=total / self.floor - 1.0,
+            renyi_excess=renyi.value / plan.value * (total / self.floor) - 1.0,
+            renyi_order=renyi.order,
+            run=make_run(plan.value),
+        )
+
+    def limit_noise(self, batch_size: int, rounds: int) -> float:
+        r"""About the noise multiplier, as in the limit of many rounds, in which only their number and rate count.
+
+        There they cost as much as one Gaussian with :math:`1/\sigma_1^2 = T q^2 (e^{1/\sigma^2} - 1)` [BDLS20].
+        """
+        rate = batch_size / self.dataset_size
+        return 1.0 / math.sqrt(math.log1p(1.0 / (rounds * (rate * self.floor_noise_multiplier) ** 2)))
+
+    def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
+        """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
+        square = 1.0 / (near * near)
+        # epsilon of a Gaussian falls about as a power of its noise, here with the noise of the limit above
+        slope = -self.floor_elasticity * square / -math.expm1(-square)
+        with suppress(NumericalError):
+            found = parameter_on_lines(
+                lambda noise: make_run(noise).law(),
+                epsilon=self.epsilon,
+                delta=self.delta,
+                guess=near,
+                settled=SETTLED,
+                slope=slope,
+            )
+            if found is not None:
+                noise = found * (1.0 + 0.2 * TOLERANCE)
+                cost = make_run(noise).epsilon(delta=self.delta)
+                # epsilon falls at least as fast as one over the noise, so that much less noise would exceed the budget
+                if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
+                    return Plan(noise, cost)
+        return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE)
+
+    def renyi_noise(self, make_run: Callable[[float], Run], near: float, near_order: float | None) -> Guess:
+        """The noise multiplier that a Rényi account asks for, and its best order."""
+        found = parameter_by_orders(
+            lambda noise: make_run(noise).finite_rdp,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            method=RENYI,
+            start=near,
+            settled=RENYI_TOLERANCE,
+            near_order=near_order,
+        )
+        # where the curve bends at the best order, the guess may be poor: epsilon itself decides
+        by_orders = Guess(near, near_order or 2.0) if found is None else found
+        noise = parameter_by_secants(
+            lambda noise: make_run(noise).epsilon(delta=self.delta, method=RENYI),
+            limit=self.epsilon,
+            guess=by_orders.value,
+            settled=RENYI_TOLERANCE,
+        )
+        if noise is None:
+            noise = plan_noise_multiplier(
+                make_run, epsilon=self.epsilon, delta=self.delta, method=RENYI, tolerance=RENYI_TOLERANCE
+            ).value
+        return Guess(noise, by_orders.order)
+
+    @cached_property
+    def floor_elasticity(self) -> float:
+        """By what power of one over its noise the epsilon of the floor's release grows."""
+        records, step = self.dataset_size, 1e-3
+        costs = [
+            self.loader.run(self.floor_noise_multiplier * factor, records, records, 1).epsilon(delta=self.delta)
+            for factor in (1.0 - step, 1.0 + step)
+        ]
+        return math.log(costs[0] / costs[1]) / (2.0 * step)
