@@ -4,7 +4,7 @@ VENV ?= .venv
 BENCH_VENV ?= .venv-bench
 RUN = $(VENV)/bin/python
 
-.PHONY: demo quick test rest check mutants docs bench peers clean
+.PHONY: demo quick test rest check mutants docs dist bench peers clean
 
 demo: $(VENV)/.ready           ## answer the question, draw the pictures
 	$(RUN) examples/demo.py
@@ -23,10 +23,11 @@ test: $(VENV)/.ready           ## all tests, doctests and documentation examples
 rest: $(VENV)/.ready           ## what `make test` skipped: after `make peers`, or with a browser
 	$(RUN) -m pytest -n auto --dist worksteal --rest tests
 
-check: $(VENV)/.ready          ## style and types
+check: $(VENV)/.types          ## style and types, by two checkers
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
+	$(RUN) -m pyright
 
 mutants: $(VENV)/.ready        ## what carries the proof, set to zero one by one: a test must fail for each
 	$(RUN) -m tests.mutants
@@ -34,6 +35,16 @@ mutants: $(VENV)/.ready        ## what carries the proof, set to zero one by one
 docs: $(VENV)/.docs            ## HTML documentation in docs/_build; warnings are errors
 	$(RUN) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+dist: $(VENV)/.build            ## wheel and source in dist/, each installed from its file in a new environment
+	rm -rf dist
+	$(RUN) -m build --no-isolation --quiet --outdir dist .
+	rm -rf $(VENV)/new && $(PYTHON) -m venv $(VENV)/new
+	$(VENV)/new/bin/python -m pip install --quiet dist/dprounds-*.whl
+	$(VENV)/new/bin/python -I tests/installed.py README.md
+	$(VENV)/new/bin/python -m pip install --quiet --force-reinstall --no-deps dist/dprounds-*.tar.gz
+	$(VENV)/new/bin/python -I tests/installed.py README.md
+	rm -rf $(VENV)/new
 
 bench: $(BENCH_VENV)/.ready    ## speed and tightness beside the peers; writes docs/comparison.md
 	$(BENCH_VENV)/bin/python -m benchmarks
@@ -51,6 +62,14 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(RUN) -m pip install --quiet --editable '.[dev,docs]'
+	touch $@
+
+$(VENV)/.types: $(VENV)/.ready
+	$(RUN) -m pip install --quiet --editable '.[dev,types]'
+	touch $@
+
+$(VENV)/.build: $(VENV)/.ready
+	$(RUN) -m pip install --quiet --editable '.[dev,build]'
 	touch $@
 
 $(VENV)/.peers: $(VENV)/.ready

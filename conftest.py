@@ -9,9 +9,8 @@ import os
 import shlex
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from doctest import OutputChecker
 from io import StringIO
 from pathlib import Path
 
@@ -22,8 +21,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sybil.parsers.rest import DocTestParser
 
 from dprounds.cli import main
-
-flags = ELLIPSIS | NORMALIZE_WHITESPACE
+from tests.installed import FLAGS, commands
 
 # The same examples in every run, and no clock; ``--hypothesis-profile default`` draws others.
 settings.register_profile("dprounds", deadline=None, derandomize=True, max_examples=150)
@@ -39,22 +37,15 @@ def console(example: Example) -> str | None:
         printed = StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
             main(words[1:])
-        if shown and not OutputChecker().check_output(shown, printed.getvalue(), flags):
+        if shown and not OutputChecker().check_output(shown, printed.getvalue(), FLAGS):
             return f"$ {command}\nshown:\n{shown}\nprinted:\n{printed.getvalue()}"
     return None
 
 
-def commands(block: str) -> Iterator[tuple[str, str]]:
-    """Each command of a console block with what it shows to be printed; a backslash continues a line."""
-    for part in ("\n" + block.replace("\\\n", " ")).split("\n$ ")[1:]:
-        command, _, shown = part.partition("\n")
-        yield command, shown.strip() + "\n" if shown.strip() else ""
-
-
 # A star is one level, and two are no more than one.
-source = Sybil(parsers=[DocTestParser(optionflags=flags)], patterns=["src/dprounds/*.py", "src/dprounds/*/*.py"])
+source = Sybil(parsers=[DocTestParser(optionflags=FLAGS)], patterns=["src/dprounds/*.py", "src/dprounds/*/*.py"])
 prose = Sybil(
-    parsers=[PythonCodeBlockParser(doctest_optionflags=flags), CodeBlockParser("console", console)],
+    parsers=[PythonCodeBlockParser(doctest_optionflags=FLAGS), CodeBlockParser("console", console)],
     patterns=["README.md", "docs/*.md", "docs/*/*.md"],
 )
 pytest_collect_file = (source + prose).pytest()

@@ -16,7 +16,7 @@ def test_ci_goes_the_newcomers_way_before_it_installs_anything_else() -> None:
     script = (ROOT / ".ci/run").read_text()
     called = re.findall(r"^ *(?:make (\w+)|.*\b(apt-get) install)", script, flags=re.MULTILINE)
     order = [verb or tool for verb, tool in called]
-    assert order == ["demo", "test", "check", "docs", "peers", "apt-get", "rest"]
+    assert order == ["demo", "test", "check", "docs", "dist", "peers", "apt-get", "rest"]
     assert "mktemp" in script.split("make demo")[0]  # a virtual environment that nobody has used
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import dprounds
 from dprounds import InfeasibleError, NumericalError, ParameterError, PrivacyError, UnsupportedError
@@ -22,6 +24,11 @@ NAMES = {
 def test_the_public_names_are_these() -> None:
     assert set(dprounds.__all__) == NAMES
     assert all(hasattr(dprounds, name) for name in NAMES)
+
+
+def test_the_file_that_type_checkers_read_uses_every_name() -> None:
+    text = (Path(__file__).parent / "public_types.py").read_text().partition("\nArray = ")[2]
+    assert {name for name in dprounds.__all__ if not re.search(rf"\b{name}\b", text)} == set()
 
 
 def test_every_error_is_a_privacy_error_and_a_parameter_error_a_value_error() -> None:

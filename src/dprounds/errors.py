@@ -45,7 +45,10 @@ class PrivacyError(Exception):
     def __init__(
         self, sentence: str = "", /, *, argument: str | None = None, advice: str = "", **fields: object
     ) -> None:
-        self.sentence, self.argument, self.advice, self.fields = sentence, argument, advice, fields
+        self.sentence: str = sentence
+        self.argument: str | None = argument
+        self.advice: str = advice
+        self.fields: dict[str, object] = fields
         super().__init__(self.worded(str))
 
     def worded(self, name: Callable[[str], str]) -> str:
