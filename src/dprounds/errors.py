@@ -7,6 +7,7 @@ PrivacyError
 ├── NumericalError    a computation lost the precision that its guarantee needs
 ├── BudgetExceededError  a ledger's budget does not allow a job
 ├── LedgerError       a ledger cannot be read or written, or what it holds does not fit together
+│   └── JobStateError a job of a ledger is in a state that does not allow this
 └── CertificateError  a certificate does not prove what it claims
 """
 
@@ -18,6 +19,7 @@ __all__ = [
     "BudgetExceededError",
     "CertificateError",
     "InfeasibleError",
+    "JobStateError",
     "LedgerError",
     "NumericalError",
     "ParameterError",
@@ -95,6 +97,10 @@ class BudgetExceededError(PrivacyError):
 
 class LedgerError(PrivacyError):
     """A ledger cannot be read or written, or what it holds does not fit together."""
+
+
+class JobStateError(LedgerError):
+    """A job of a ledger is in a state that does not allow this: it was done, or given back, already."""
 
 
 class CertificateError(PrivacyError):

@@ -244,7 +244,8 @@ def test_the_endings_of_pictures_are_those_of_the_library() -> None:
             "paper",
             "serve",
         ),
-        *(f"ledger {word}" for word in ("open", "reserve", "begin", "commit", "void", "status", "history", "verify")),
+        *(f"ledger {word}" for word in ("open", "cost", "reserve", "begin", "commit", "void")),
+        *(f"ledger {word}" for word in ("status", "history", "verify", "refusals")),
         *(f"ledger token {word}" for word in ("create", "list", "revoke")),
     ],
 )

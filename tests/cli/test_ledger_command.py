@@ -64,6 +64,8 @@ def test_a_reservation_is_voided_with_a_reason(ledger: Typed) -> None:
         "train is voided; it stays in the history.",
     )
     assert ledger("commit patients --key train")[0] == 1
+    # nothing is charged for it any more: a script must not go on
+    assert ledger("reserve patients --key train --noise-multiplier 20 --rounds 1")[0] == 1
     assert ledger("void patients --key train")[0] == 2
 
 
@@ -93,6 +95,19 @@ def test_rounds_that_were_not_made_are_given_back(ledger: Typed) -> None:
     assert json.loads(ledger("status often --json")[1])["share_left"] == 1.0
     ledger("reserve patients --key train --noise-multiplier 20 --rounds 600")
     assert "charges a job whole" in ledger("commit patients --key train --rounds-made 3")[2]
+
+
+def test_a_cost_is_told_and_not_charged(ledger: Typed) -> None:
+    told = "It costs 14.60 % of the budget of patients, of which 100.00 % is left."
+    assert ledger("cost patients --noise-multiplier 20 --rounds 100") == (0, told, "")
+    code, out, err = ledger("cost patients --noise-multiplier 20 --rounds 1000")
+    assert (code, out) == (1, "")
+    assert err.endswith("685 of its 1,000 rounds would fit.")
+    code, out, _ = ledger("cost patients --noise-multiplier 20 --rounds 1000 --json")
+    found = json.loads(out)
+    assert code == 1
+    assert (found["fits"], 1.45 < found["share"] < 1.46, found["share_left"]) == (False, True, 1.0)
+    assert json.loads(ledger("status patients --json")[1])["entries"] == 1
 
 
 def test_json_holds_every_digit(ledger: Typed) -> None:

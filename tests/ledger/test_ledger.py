@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from dprounds import ApproximateDP, Gaussian, Laplace, ParameterError, PoissonSampled, PureDP, UnsupportedError
-from dprounds.ledger import BudgetExceededError, Ledger, LedgerError
+from dprounds.ledger import BudgetExceededError, JobStateError, Ledger, LedgerError, export
 from dprounds.ledger.filters import UNIT
+from dprounds.ledger.pricing import Here
 from dprounds.mechanisms import Mechanism, Run
 
 STEP = Gaussian(20.0)
@@ -136,7 +140,8 @@ def test_what_never_began_is_given_back_and_stays_in_the_history(ledger: Ledger)
     assert ledger.remaining_rounds("patients", STEP) == 685
     with pytest.raises(LedgerError, match="'train' of 'patients' is voided: it cannot be committed"):
         ledger.commit("patients", "train")
-    assert ledger.reserve("patients", STEP * 500, key="train").state == "voided"
+    with pytest.raises(JobStateError, match="'train' of 'patients' is voided: reserve it with another key"):
+        ledger.reserve("patients", STEP * 500, key="train")  # or someone would work without a charge
     ledger.reserve("patients", STEP, key="other").commit()
     with pytest.raises(LedgerError, match="is committed: it cannot be voided"):
         ledger.void("patients", "other", reason="regret")
@@ -315,6 +320,8 @@ def test_history_comes_in_parts(ledger: Ledger) -> None:
         ledger.reserve("patients", STEP, key=key)
     assert [entry.key for entry in ledger.history("patients", after=1, limit=2)] == ["a", "b"]
     assert ledger.history("patients", after=5) == []
+    with pytest.raises(ParameterError, match="after must be an integer in"):
+        ledger.history("patients", after=2**64)
 
 
 @pytest.mark.parametrize(
@@ -348,6 +355,7 @@ def test_jobs_that_are_wrong_are_refused(ledger: Ledger) -> None:
         ({"name": "patients", "run": STEP, "key": ""}, "key must not be empty"),
         ({"name": "patients", "run": 3, "key": "a"}, "run must be"),
         ({"name": "patients", "run": STEP, "key": "a", "by": None}, "by must be text"),
+        ({"name": "patients", "run": STEP, "key": "a", "by": "b" * 201}, "by must have at most 200 letters"),
         ({"name": "patients", "run": STEP, "key": "a", "delta": 2.0}, "delta must be in"),
         ({"name": "patients", "run": STEP, "key": "a", "delta": math.nan}, "delta must be in"),
     ):
@@ -389,3 +397,98 @@ def test_ten_tenths_are_more_than_one(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceededError):
         ledger.reserve("pure", PureDP(0.1), key="9")
     assert ledger.reserve("pure", PureDP(0.1 - 1e-15), key="9").state == "reserved"
+
+
+def test_a_price_is_what_would_be_charged_and_charges_nothing(ledger: Ledger) -> None:
+    opened(ledger).reserve("patients", STEP * 85, key="first")
+    price = ledger.cost("patients", STEP * 100)
+    assert price.fits
+    assert ledger.status("patients").entries == 2
+    ledger.reserve("patients", STEP * 100, key="second")
+    assert tuple(price.cost.values()) == ledger.history("patients")[2].cost
+    assert ledger.status("patients").share_left <= price.share_left - price.share + 1e-11
+    assert price.share >= price.cost["mu_squared"] / ledger.budget("patients").filter.caps[0]  # rounded up
+    refused = ledger.cost("patients", STEP * 501)
+    assert not refused.fits
+    assert refused.refusal.endswith("500 of its 501 rounds would fit.")
+    assert ledger.cost("patients", STEP * 500).fits
+    revealing = ApproximateDP(0.01, 1e-6)  # more than may be revealed in all
+    assert ledger.cost("patients", revealing).share > 1
+    ledger.open("nothing revealed", epsilon=6.0, delta=1e-5, revealed=0.0)
+    assert ledger.cost("nothing revealed", revealing).share == math.inf
+
+
+def test_costs_are_computed_where_the_ledger_is_told_to(url: str) -> None:
+    class Elsewhere(Here):
+        asked: ClassVar[list[str]] = []
+
+        def cost(self, *given: Any) -> tuple[int, ...]:
+            self.asked.append("cost")
+            return super().cost(*given)
+
+        def rounds_that_fit(self, *given: Any) -> int:
+            self.asked.append("rounds")
+            return super().rounds_that_fit(*given)
+
+    ledger = opened(Ledger(url, pricing=Elsewhere()))
+    ledger.reserve("patients", STEP, key="a")
+    with pytest.raises(BudgetExceededError):
+        ledger.reserve("patients", STEP * 1000, key="b")
+    assert ledger.remaining_rounds("patients", STEP) == 684
+    assert ledger.cost("patients", STEP).fits
+    assert Elsewhere.asked == ["cost", "cost", "rounds", "rounds", "cost"]
+    ledger.close()
+
+
+def test_spending_is_the_share_of_the_fullest_block_over_time(ledger: Ledger) -> None:
+    opened(ledger, blocks=True)
+    for number, blocks in enumerate((["a"], ["b"], ["a", "b"], ["a"])):
+        ledger.reserve("patients", STEP * 68, key=str(number), blocks=blocks)
+    ledger.commit("patients", "0")
+    ledger.void("patients", "3", reason="never started")
+    ledger.reserve("patients", STEP * 68, key="last", blocks=["c"])
+    shares = [moment.share for moment in ledger.spending("patients")]
+    assert [round(share / shares[1]) for share in shares] == [0, 1, 1, 2, 3, 2, 2]
+    assert shares[-1] == pytest.approx(1 - ledger.status("patients").share_left, abs=1e-11)
+    entries = [entry for entry in ledger.history("patients") if entry.kind != "commit"]
+    assert [moment.at for moment in ledger.spending("patients")] == [entry.at for entry in entries]
+    few = ledger.spending("patients", points=3)
+    assert (few[0], few[-1]) == (ledger.spending("patients")[0], ledger.spending("patients")[-1])
+    assert len(few) == 3
+
+
+def test_refusals_are_kept_newest_first_and_cut_to_their_columns(ledger: Ledger) -> None:
+    for number in range(3):
+        ledger.refusals.record(token=None, address="192.0.2.1", route="GET /x", reason=f"unknown {number}")
+    ledger.refusals.record(token="t" * 300, address="a\nb", route="r" * 300, reason="x" * 5000)
+    found = ledger.refusals.last(2)
+    assert [(one.token, one.address, one.reason[:9]) for one in found] == [
+        ("t" * 200, "a?b", "x" * 9),
+        ("none", "192.0.2.1", "unknown 2"),
+    ]
+    assert found[0].number > found[1].number
+
+
+@pytest.mark.parametrize("jobs", [0, 5])
+def test_a_history_is_exported_in_parts_as_one_file(ledger: Ledger, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(ledger)
+    for key in range(jobs):
+        ledger.reserve("patients", STEP, key=f'{key}, "ü"', by="=1")
+    monkeypatch.setattr(export, "ENTRIES_AT_ONCE", 2)
+    rows = [export.flat(entry, ("mu_squared", "delta")) for entry in ledger.history("patients")]
+    written = {kind: b"".join(export.exported(ledger, "patients", kind)) for kind in export.FORMATS}
+    assert json.loads(written["json"]) == rows
+    as_text = [{name: str(value) for name, value in row.items()} for row in rows]
+    assert list(csv.DictReader(io.StringIO(written["csv"].decode(), newline=""))) == as_text
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs the extra parquet")
+    assert parquet.read_table(io.BytesIO(written["parquet"])).to_pylist() == rows
+    assert b"".join(export.exported(ledger, "patients", "json", after=jobs + 1)) == b"[]\n"
+    with pytest.raises(ParameterError, match="format must be one of"):
+        export.exported(ledger, "patients", "xlsx")
+
+
+def test_spending_falls_where_rounds_are_given_back(ledger: Ledger) -> None:
+    opened(ledger, filter="renyi").reserve("patients", STEP * 100, key="train")
+    ledger.commit("patients", "train", made=STEP * 25)
+    shares = [moment.share for moment in ledger.spending("patients")]
+    assert shares == [0.0, pytest.approx(4 * shares[2]), pytest.approx(1 - ledger.status("patients").share_left)]

@@ -77,7 +77,7 @@ for command in (verify, paper, serve):
     app.command(cls=_Command)(command)
 ledger_app = typer.Typer(cls=_Group, help=ledger.HELP, no_args_is_help=True)
 for name, command in ledger.COMMANDS.items():
-    ledger_app.command(name, cls=_Command, epilog=ASSUMPTIONS if name == "reserve" else None)(command)
+    ledger_app.command(name, cls=_Command, epilog=ASSUMPTIONS if name in ("cost", "reserve") else None)(command)
 token_app = typer.Typer(cls=_Group, help=ledger.TOKEN_HELP, no_args_is_help=True)
 for name, command in ledger.TOKEN_COMMANDS.items():
     token_app.command(name, cls=_Command)(command)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json as json_text
+import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,11 +17,11 @@ import typer
 from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
-from dprounds.errors import LedgerError, ParameterError, UnsupportedError
+from dprounds.errors import BudgetExceededError, JobStateError, ParameterError, UnsupportedError
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
 
 if TYPE_CHECKING:  # the library loads when a command runs, not for --help
-    from dprounds.ledger import Entry, Ledger, Status, Token
+    from dprounds.ledger import Ledger, Refusal, Status, Token
 
 __all__ = ["COMMANDS", "HELP", "TOKEN_COMMANDS", "TOKEN_HELP"]
 
@@ -120,7 +119,7 @@ def _reserve(
     with _ledger(url) as ledger:
         grant = ledger.reserve(name, job, key=key, by=by, blocks=block, delta=reveal)
         if grant.state != "reserved":
-            raise LedgerError(
+            raise JobStateError(
                 f"{key} is {grant.state} already: a script that goes on from here would do its work again, on one "
                 "charge. Use another key for another job."
             )
@@ -129,15 +128,39 @@ def _reserve(
     _say(json, told, f"{key} is {grant.state}: {_percent(status.share_left)} of the budget of {name} is left.")
 
 
-def _reserve_command() -> Any:  # noqa: ANN401  (a function whose flags are made of the vocabulary)
-    """The command that reserves a job, with a flag for each word that describes one."""
+def _cost(
+    name: str,
+    *,
+    block: list[str] | None,
+    reveal: float | None,
+    run: Path | None,
+    url: str | None,
+    json: bool,
+    **typed: Any,  # noqa: ANN401  (as above)
+) -> None:
+    from dprounds import questions
+
+    job = questions.run_of(questions.Setting(**typed), opened(run))
+    with _ledger(url) as ledger:
+        found = ledger.cost(name, job, blocks=block, delta=reveal)
+    cost = {f"{sum_of}_units": str(amount) for sum_of, amount in found.cost.items()}
+    share = "inf" if found.share == math.inf else found.share
+    told = {"name": name, "fits": found.fits, "share": share, "share_left": found.share_left, **cost}
+    if found.fits or json:
+        left = _percent(found.share_left)
+        _say(json, told, f"It costs {_percent_up(found.share)} of the budget of {name}, of which {left} is left.")
+    if not found.fits:
+        raise BudgetExceededError(found.refusal)
+
+
+def _job_command(work: Callable[..., None], about: str, own: dict[str, tuple[object, object]]) -> Any:  # noqa: ANN401  (as below)
+    """A command about a job, with a flag for each word that describes one."""
     asked = QUESTIONS["epsilon"]
     reveal = typer.Option(
         "--reveal", parser=number, metavar="NUMBER", help="What the job may reveal of δ.", rich_help_panel=JOB
     )
     parameters: dict[str, tuple[object, object]] = {
-        "key": (Key, ...),
-        "by": (By, ""),
+        **own,
         "block": (Blocks, None),
         "reveal": (Annotated[float | None, reveal], None),
         **{word: typed_option(asked, WORDS[word]) for word in asked.flags if word in SETTING},
@@ -151,17 +174,27 @@ def _reserve_command() -> Any:  # noqa: ANN401  (a function whose flags are made
         for word, (annotation, default) in parameters.items()
     ]
 
-    def reserve(*given: Any, **typed: Any) -> None:  # noqa: ANN401  (as above)
-        _reserve(*given, **typed)
+    def command(*given: Any, **typed: Any) -> None:  # noqa: ANN401  (a function whose flags are made of the vocabulary)
+        work(*given, **typed)
 
-    vars(reserve)["__signature__"] = Signature(kinds)
-    reserve.__doc__ = """Charge a job before it begins; exit code 1, and nothing is charged, if it does not fit.
+    vars(command)["__signature__"] = Signature(kinds)
+    command.__doc__ = about
+    return command
 
-    The flags are those of `dprounds epsilon`, or --run FILE.
+
+RESERVE_HELP = """Charge a job before it begins; exit code 1, and nothing is charged, if it does not fit.
+
+    Exit code 1 too if a job with this key has begun, was committed or was voided. The flags are those of
+    `dprounds epsilon`, or --run FILE.
 
     Example: dprounds ledger reserve patients --key means --noise-multiplier 20 --rounds 100
     """
-    return reserve
+COST_HELP = """What a job would cost, and whether it fits: exit code 1 if it does not. Nothing is charged.
+
+    The flags are those of `dprounds epsilon`, or --run FILE.
+
+    Example: dprounds ledger cost patients --noise-multiplier 20 --rounds 100
+    """
 
 
 def begin(name: Name, *, key: Key, by: By = "", url: Url = None, json: Json = False) -> None:
@@ -270,16 +303,17 @@ def history(
 
     Example: dprounds ledger history patients --out history.csv
     """
-    if out is not None and out.suffix.lower() not in (".csv", ".json", ".parquet"):
-        raise FileError(f"{out} must end in .csv, .json or .parquet.")
-    if out is not None and out.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise UnsupportedError("Parquet needs PyArrow. In a checkout of dprounds: pip install '.[parquet]'")
     with _ledger(url) as ledger:
-        entries = [_flat(entry, ledger.budget(name).filter.sums) for entry in ledger.history(name, after=after)]
-    if out is not None:
-        _write(out, entries)
-        print(f"{len(entries):,} entries written to {out}.")
-    elif json:
+        from dprounds.ledger.export import exported, flat
+
+        if out is not None:
+            if out.suffix.lower() not in (".csv", ".json", ".parquet"):
+                raise FileError(f"{out} must end in .csv, .json or .parquet.")
+            _write(out, exported(ledger, name, out.suffix.lower()[1:], after=after))
+            print(f"The history of {name} was written to {out}.")
+            return
+        entries = [flat(entry, ledger.budget(name).filter.sums) for entry in ledger.history(name, after=after)]
+    if json:
         _print_json(entries)
     else:
         columns = ("number", "at", "kind", "key", "by", "run")
@@ -296,6 +330,25 @@ def verify(*, url: Url = None, json: Json = False) -> None:
         heads = {name: ledger.status(name).head for name in ledger.names()}
     sets = "1 data set" if len(heads) == 1 else f"{len(heads):,} data sets"
     _say(json, {"verified": True, "heads": heads}, f"Everything fits: {sets}.")
+
+
+def refusals(
+    *,
+    limit: Annotated[int, typer.Option(metavar="N", help="At most this many.")] = 100,
+    url: Url = None,
+    json: Json = False,
+) -> None:
+    """Who was turned away over HTTP, and why: the newest first.
+
+    Example: dprounds ledger refusals --limit 20
+    """
+    with _ledger(url) as ledger:
+        found = ledger.refusals.last(limit)
+    if json:
+        _print_json([_as_dict(refusal) for refusal in found])
+        return
+    columns = ("at", "token", "address", "route", "reason")
+    _table(columns, [tuple(getattr(refusal, column) for column in columns) for refusal in found])
 
 
 def create_token(
@@ -374,13 +427,15 @@ def revoke_token(
 TOKEN_COMMANDS: Mapping[str, Any] = {"create": create_token, "list": list_tokens, "revoke": revoke_token}
 COMMANDS: Mapping[str, Any] = {
     "open": open_budget,
-    "reserve": _reserve_command(),
+    "cost": _job_command(_cost, COST_HELP, {}),
+    "reserve": _job_command(_reserve, RESERVE_HELP, {"key": (Key, ...), "by": (By, "")}),
     "begin": begin,
     "commit": commit,
     "void": void,
     "status": status,
     "history": history,
     "verify": verify,
+    "refusals": refusals,
 }
 
 
@@ -428,47 +483,22 @@ def _percent(share: float) -> str:
     return f"{int(share * 10_000) / 100:.2f} %"
 
 
-def _as_dict(found: Status | Token) -> dict[str, Any]:
+def _percent_up(share: float) -> str:
+    """A share in percent, rounded up."""
+    return "more than all" if share == math.inf else f"{math.ceil(share * 10_000) / 100:.2f} %"
+
+
+def _as_dict(found: Status | Token | Refusal) -> dict[str, Any]:
     from dataclasses import asdict
 
     return asdict(found)
 
 
-def _flat(entry: Entry, sums: tuple[str, ...]) -> dict[str, Any]:
-    """An entry as a row of a table: each cost by its name, in units of 2^-60 and exact."""
-    cost = {f"{name}_units": str(amount) for name, amount in zip(sums, entry.cost, strict=False)}
-    return {
-        "number": entry.number,
-        "at": entry.at,
-        "kind": entry.kind,
-        "key": entry.key,
-        "by": entry.by,
-        "run": "" if entry.run is None else repr(entry.run),
-        **{f"{name}_units": "" for name in sums},
-        **cost,
-        "blocks": " ".join(entry.blocks),
-        "detail": entry.detail,
-        "version": entry.version,
-        "hash": entry.hash,
-    }
-
-
-def _write(path: Path, entries: list[dict[str, Any]]) -> None:
+def _write(path: Path, pieces: Iterator[bytes]) -> None:
     try:
-        if path.suffix.lower() == ".json":
-            path.write_text(json_text.dumps(entries, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            return
-        if path.suffix.lower() == ".parquet":
-            import pyarrow
-            from pyarrow import parquet
-
-            names = list(entries[0]) if entries else ["number"]
-            parquet.write_table(pyarrow.table({name: [entry[name] for entry in entries] for name in names}), path)
-            return
-        with path.open("w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, fieldnames=list(entries[0]) if entries else ["number"])
-            table.writeheader()
-            table.writerows(entries)
+        with path.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
     except OSError as error:
         raise FileError(f"{path} cannot be written: {error.strerror}.") from None
 

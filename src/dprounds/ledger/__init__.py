@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from dprounds.errors import BudgetExceededError, LedgerError, UnsupportedError
+from dprounds.errors import BudgetExceededError, JobStateError, LedgerError, UnsupportedError
 
 if find_spec("sqlalchemy") is None:
     raise UnsupportedError("The ledger needs SQLAlchemy. In a checkout of dprounds: pip install '.[ledger]'")
@@ -10,6 +10,24 @@ if find_spec("sqlalchemy") is None:
 from dprounds.ledger.book import Grant, Ledger
 from dprounds.ledger.budget import Budget, Status
 from dprounds.ledger.entries import Entry
+from dprounds.ledger.pricing import Price
+from dprounds.ledger.refusals import Refusal, Refusals
+from dprounds.ledger.spending import Moment
 from dprounds.ledger.tokens import Token, Tokens
 
-__all__ = ["Budget", "BudgetExceededError", "Entry", "Grant", "Ledger", "LedgerError", "Status", "Token", "Tokens"]
+__all__ = [
+    "Budget",
+    "BudgetExceededError",
+    "Entry",
+    "Grant",
+    "JobStateError",
+    "Ledger",
+    "LedgerError",
+    "Moment",
+    "Price",
+    "Refusal",
+    "Refusals",
+    "Status",
+    "Token",
+    "Tokens",
+]

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
 from dprounds._validate import Interval, choice, count, real, show
-from dprounds.errors import BudgetExceededError, LedgerError, ParameterError, PrivacyError, UnsupportedError
+from dprounds.errors import JobStateError, LedgerError, ParameterError, UnsupportedError
 from dprounds.ledger import rows, tables
 from dprounds.ledger.arguments import WHOLE, named_blocks, text, word
 from dprounds.ledger.budget import Budget, Status
@@ -31,7 +30,10 @@ from dprounds.ledger.entries import (
     run_from_text,
     run_to_text,
 )
-from dprounds.ledger.filters import UNIT, new_filter
+from dprounds.ledger.filters import new_filter
+from dprounds.ledger.pricing import Here, Price, Pricing, exceeded
+from dprounds.ledger.refusals import Refusals
+from dprounds.ledger.spending import Moment, spending
 from dprounds.ledger.tokens import Tokens
 from dprounds.ledger.verification import verified
 from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, Release, Run
@@ -39,18 +41,12 @@ from dprounds.planning import checked_release
 
 __all__ = ["Grant", "Ledger"]
 
-RESERVED, BEGUN, COMMITTED = "reserved", "begun", "committed"
+RESERVED, BEGUN, COMMITTED, VOIDED = "reserved", "begun", "committed", "voided"
 TIMEOUT = Interval.parse("(0, inf)")
 # A refusal says how many rounds would fit if one cost is computed within this: the search takes a dozen of them.
 QUICK_SECONDS = 1.0
-# What people call the sums of each filter.
-SUMS_IN_WORDS = {
-    "mu_squared": "squared mu",
-    "delta": "revealed delta",
-    "rdp_remove": "the Rényi bound",
-    "rdp_add": "the Rényi bound",
-    "epsilon": "epsilon",
-}
+# The largest number of an entry that the tables hold.
+LAST_NUMBER = 2**63 - 1
 
 
 @dataclass(eq=False)
@@ -91,7 +87,7 @@ class Grant:
         if self.state == RESERVED:
             self.begin()
         elif not (self.state == BEGUN and (resumes or self._is_unused)):
-            raise LedgerError(
+            raise JobStateError(
                 f"Job {show(self.key)} of {show(self.budget)} is {self.state}: it may have looked at the data already. "
                 "Go on from its checkpoint, or reserve another job."
             )
@@ -120,6 +116,8 @@ class Ledger:
         version, where they are not.
     timeout
         Seconds to wait for other writers, in (0, inf).
+    pricing
+        Where costs are computed; by default, here.
 
     Examples
     --------
@@ -137,10 +135,12 @@ class Ledger:
     >>> ledger.close(); folder.cleanup()
     """
 
-    def __init__(self, url: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, *, timeout: float = 30.0, pricing: Pricing | None = None) -> None:
         self._database = Database(url, timeout=real("timeout", timeout, TIMEOUT))
         self._budgets: dict[str, Budget] = {}
+        self._pricing = Here() if pricing is None else pricing
         self.tokens = Tokens(self._database)
+        self.refusals = Refusals(self._database)
 
     def __repr__(self) -> str:
         return f"<Ledger in {self._database.name}>"
@@ -183,7 +183,7 @@ class Ledger:
         revealed
             Of ``gaussian``: the part of delta that jobs may reveal, a hundredth of it by default.
         """
-        name, by = word("name", name), text("by", by)
+        name, by = word("name", name), _who(by)
         relation = choice("relation", relation, RELATIONS)
         if type(blocks) is not bool:
             raise ParameterError("{argument} must be True or False.", argument="blocks")
@@ -228,8 +228,9 @@ class Ledger:
 
         Guarantee
         ---------
-        Raises `BudgetExceededError`, and charges nothing, where any block that is named has too little left; or returns
-        a grant, charged to all of them, that is on disk.
+        Raises `BudgetExceededError`, and charges nothing, where any block that is named has too little left; or
+        `JobStateError` where the job was voided, which gave its charge back; or returns a grant, charged to all of
+        them, that is on disk.
 
         Parameters
         ----------
@@ -246,16 +247,8 @@ class Ledger:
         delta
             Of a ``gaussian`` budget: what the job may reveal; by default a tenth of what is left of that.
         """
-        key, by = word("key", key), text("by", by)
-        job = checked_release("run", run).as_run()
-        budget = self.budget(name)
-        named = named_blocks(budget, blocks)
-        if job.relation not in (None, budget.relation):
-            raise UnsupportedError(
-                f"The budget of {show(name)} counts data sets as neighbours by {budget.relation}, and this job by "
-                f"{job.relation}.",
-                advice="Open a budget of that relation, or describe the job by this one.",
-            )
+        key, by = word("key", key), _who(by)
+        budget, job, named = self._asked(name, run, blocks)
         description = run_to_text(job)
 
         def seen(connection: Connection) -> tuple[Row[Any] | None, dict[str, tuple[int, ...]]]:
@@ -266,7 +259,7 @@ class Ledger:
             return self._same_grant(found, budget, key, description, named)
         # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
         began = time.thread_time()
-        cost = budget.filter.cost(job, left=_least_left(budget, spent, named), delta=delta)
+        cost = self._pricing.cost(budget.filter, job, _least_left(budget, spent, named), delta)
         is_quick = time.thread_time() - began < QUICK_SECONDS
 
         def change(connection: Connection) -> Grant | tuple[int, ...]:
@@ -301,7 +294,18 @@ class Ledger:
         granted = self._database.write(change)
         if isinstance(granted, Grant):
             return granted
-        raise _exceeded(budget, job, cost, granted, search=is_quick)
+        raise exceeded(budget, job, cost, granted, self._pricing if is_quick else None)
+
+    def cost(
+        self, name: str, run: Release, *, blocks: Sequence[str] | None = None, delta: float | None = None
+    ) -> Price:
+        """What a job would cost if it were reserved now; nothing is charged. Arguments are those of `reserve`."""
+        budget, job, named = self._asked(name, run, blocks)
+        spent = self._database.read(lambda connection: rows.spent_by_block(connection, budget, named))
+        left = _least_left(budget, spent, named)
+        cost = self._pricing.cost(budget.filter, job, left, delta)
+        refusal = "" if budget.filter.fits(cost, left) else str(exceeded(budget, job, cost, left, self._pricing))
+        return Price.of(budget, cost, left, refusal)
 
     @contextmanager
     def spend(
@@ -359,7 +363,7 @@ class Ledger:
                 f"A {fixed.kind} budget charges a job whole, and gives no rounds back.",
                 advice="Commit it without made; for rounds to be given back, open a budget with filter='renyi'.",
             )
-        self._settle(name, key, COMMIT, by, "", made=run, left_charged=fixed.cost(run, left=fixed.caps))
+        self._settle(name, key, COMMIT, by, "", made=run, left_charged=self._pricing.cost(fixed, run, fixed.caps, None))
 
     def void(self, name: str, key: str, *, reason: str, by: str = "") -> None:
         """Give a reservation back, on the caller's word that the job never looked at the data.
@@ -424,22 +428,28 @@ class Ledger:
         budget, job = self.budget(name), checked_release("step", step).as_run()
         named = named_blocks(budget, blocks)
         spent = self._database.read(lambda connection: rows.spent_by_block(connection, budget, named))
-        return budget.filter.rounds_that_fit(job, _least_left(budget, spent, named))
+        return self._pricing.rounds_that_fit(budget.filter, job, _least_left(budget, spent, named))
+
+    def spending(self, name: str, *, points: int = 400) -> list[Moment]:
+        """The share that was spent at each time, oldest first; of many entries, about so many."""
+        budget, points = self.budget(name), count("points", points, least=2)
+        return self._database.read(lambda connection: spending(connection, budget, points))
 
     def names(self) -> list[str]:
         """The data sets, in the order of their names."""
-        return list(self._database.read(lambda one: one.execute(select(tables.budgets.c.name)).scalars().all()))
+        wanted = select(tables.budgets.c.name).order_by(tables.budgets.c.name)
+        return list(self._database.read(lambda connection: connection.execute(wanted).scalars().all()))
 
     def history(self, name: str, *, after: int = 0, limit: int | None = None) -> list[Entry]:
         """The entries of a data set after a number, oldest first; all by default."""
         self.budget(name)
         wanted = (
             select(tables.entries)
-            .where(tables.entries.c.budget == name, tables.entries.c.number > count("after", after))
+            .where(tables.entries.c.budget == name, tables.entries.c.number > count("after", after, most=LAST_NUMBER))
             .order_by(tables.entries.c.number)
         )
         if limit is not None:
-            wanted = wanted.limit(count("limit", limit))
+            wanted = wanted.limit(count("limit", limit, most=LAST_NUMBER))
         found = self._database.read(lambda connection: connection.execute(wanted).mappings().all())
         return [rows.entry_of(row) for row in found]
 
@@ -478,6 +488,19 @@ class Ledger:
         self._budgets[name] = budget
         return budget
 
+    def _asked(self, name: str, run: Release, blocks: Sequence[str] | None) -> tuple[Budget, Run, tuple[str, ...]]:
+        """The budget, the run and the blocks of a job, if they fit together."""
+        job = checked_release("run", run).as_run()
+        budget = self.budget(name)
+        named = named_blocks(budget, blocks)
+        if job.relation not in (None, budget.relation):
+            raise UnsupportedError(
+                f"The budget of {show(name)} counts data sets as neighbours by {budget.relation}, and this job by "
+                f"{job.relation}.",
+                advice="Open a budget of that relation, or describe the job by this one.",
+            )
+        return budget, job, named
+
     def _settle(
         self,
         name: str,
@@ -490,7 +513,7 @@ class Ledger:
         left_charged: Sequence[int] = (),
     ) -> None:
         """Begin, commit or void a reservation; or commit what was `made`, and leave no more charged than that costs."""
-        key, by = word("key", key), text("by", by)
+        key, by = word("key", key), _who(by)
         budget = self.budget(name)
         before, state = STATES[kind]
 
@@ -501,10 +524,10 @@ class Ledger:
                 raise _no_job(name, key)
             if granted.state == state and kind != BEGIN:
                 if made is not None and rows.committed_run(connection, name, key, granted.run) != run_to_text(made):
-                    raise LedgerError(f"Job {show(key)} of {show(name)} is committed with another number of rounds.")
+                    raise JobStateError(f"Job {show(key)} of {show(name)} is committed with another number of rounds.")
                 return
             if granted.state not in before:
-                raise LedgerError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
+                raise JobStateError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
             reservation = rows.entry_of(granted._mapping)
             counts = {}
             if kind != BEGIN:
@@ -544,6 +567,8 @@ class Ledger:
                 what="run" if found.run != description else "list of blocks",
                 advice="Use another key for another job.",
             )
+        if found.state == VOIDED:  # nothing is charged for it any more
+            raise JobStateError(f"Job {show(key)} of {show(budget.name)} is voided: reserve it with another key.")
         return Grant(self, budget.name, key, run_from_text(found.run), found.state)
 
 
@@ -554,35 +579,9 @@ def _least_left(budget: Budget, spent: Mapping[str, Sequence[int]], named: Seque
     return tuple(min(amounts) for amounts in zip(*lefts, strict=True))
 
 
-def _exceeded(
-    budget: Budget, job: Run, cost: Sequence[int], left: Sequence[int], *, search: bool
-) -> BudgetExceededError:
-    """Why a job is refused: what it costs, what is left, and if that is searched, what would fit."""
-    fixed = budget.filter
-    over = next(i for i, (amount, most) in enumerate(zip(cost, left, strict=True)) if amount > most)
-    has = max(left[over], 0)
-    fit: int | None = None
-    if search and len(job.parts) == 1:
-        with suppress(PrivacyError):
-            fit = fixed.rounds_that_fit(job.mechanisms[0] * 1, left)
-    advice = "Not one of its rounds would fit."
-    if fit is None:
-        advice = ""
-    elif fit:
-        advice = f"{fit:,} of its {job.rounds:,} rounds would fit."
-    return BudgetExceededError(
-        "The budget of {name} (epsilon {epsilon:g}, delta {delta:g}) does not allow this job: it costs {cost:.6g} of "
-        "{what}, and {left:.6g} is left, {share:.2%} of the budget.",
-        advice=advice,
-        name=show(budget.name),
-        epsilon=fixed.epsilon,
-        delta=fixed.delta,
-        cost=float(cost[over] * UNIT),
-        what=SUMS_IN_WORDS[fixed.sums[over]],
-        left=float(has * UNIT),
-        share=float(Fraction(has, fixed.caps[over])) if fixed.caps[over] else 0.0,
-        rounds=fit,
-    )
+def _who(by: str) -> str:
+    """Who asks, if their name fits its column."""
+    return text("by", by, longest=tables.LONGEST_NAME)
 
 
 def _no_job(name: str, key: str) -> ParameterError:

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Connection,
     ForeignKeyConstraint,
     Index,
+    Integer,
     MetaData,
     String,
     Table,
@@ -30,6 +31,7 @@ __all__ = [
     "entries",
     "grants",
     "migrate",
+    "refusals",
     "settings",
     "tokens",
     "version_of",
@@ -116,6 +118,18 @@ tokens = Table(
     Column("revoked_at", String(40), nullable=True),
 )
 
+# Who was refused over HTTP, and why.
+refusals = Table(
+    "dprounds_refusals",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),  # counted by the database
+    Column("at", String(40), nullable=False),
+    Column("token", String(LONGEST_NAME), nullable=False),  # its name, or "none"
+    Column("address", String(LONGEST_NAME), nullable=False),
+    Column("route", String(LONGEST_NAME), nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
 
 def _create(connection: Connection) -> None:
     """From nothing to version 1."""
@@ -127,8 +141,13 @@ def _add_tokens(connection: Connection) -> None:
     metadata.create_all(connection, tables=[tokens])
 
 
+def _add_refusals(connection: Connection) -> None:
+    """From version 2 to version 3."""
+    metadata.create_all(connection, tables=[refusals])
+
+
 # Each step leads from the version of its place to the next; a step is never edited once it was released.
-STEPS: list[Callable[[Connection], None]] = [_create, _add_tokens]
+STEPS: list[Callable[[Connection], None]] = [_create, _add_tokens, _add_refusals]
 
 
 def version_of(connection: Connection) -> int:
