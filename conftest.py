@@ -23,8 +23,12 @@ from sybil.parsers.rest import DocTestParser
 from dprounds.cli import main
 from tests.installed import FLAGS, commands
 
+# Tests share the cores out among processes: a second thread of one would only take time from the others.
+for library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
 # The same examples in every run, and no clock; ``--hypothesis-profile default`` draws others.
-settings.register_profile("dprounds", deadline=None, derandomize=True, max_examples=150)
+settings.register_profile("dprounds", deadline=None, derandomize=True, max_examples=75)
 settings.load_profile("dprounds")
 
 
@@ -66,6 +70,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Remember what passes; where pytest-xdist shares the tests out, only in the process that hears of them all."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Heard(config))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more process than cores: at any time some test waits for a browser, a server or a database."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -301,7 +301,7 @@ def test_a_window_holds_for_epsilons_hundreds_of_nats_apart() -> None:
     assert above.at(upper - 100.0).upper <= float(gaussian_delta(mpf(200), upper - 100.0)) * 1.01
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @example(noise=4.133956175213107, rate=0.0011137460368668454, rounds=5, log_delta=math.log10(1.6604078997652122e-09))
 @given(
     noise=st.floats(0.3, 10.0),

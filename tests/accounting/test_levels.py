@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from tests.references.stored import computed, kept
 from tests.references.two_rounds import two_rounds_delta
 
 DIRECTIONS = ("remove", "add")
@@ -63,6 +64,11 @@ def test_two_rounds_from_the_definition_are_inside(sigma: float, rate: float, ep
     found = at(line_of(sigma, rate, 2, direction, epsilon, float(truth)), epsilon)
     assert mpf(found.lower) <= truth <= mpf(found.upper)
     assert found.upper - found.lower <= 1e-7 * float(truth)
+
+
+def test_a_stored_reference_is_what_its_function_computes() -> None:
+    first = next(iter(kept["two_rounds_delta"]))
+    assert computed(two_rounds_delta.__wrapped__, json.loads(first)) == kept["two_rounds_delta"][first]
 
 
 # Numbers of another implementation of the same theorem, which proves less: they test tightness, not soundness.
@@ -112,15 +118,12 @@ ADDED = (1.0, 1e-3, 1e-3, "add")
 Case = tuple[float, float, float, str]
 
 
-truth_of = cache(two_rounds_delta)  # a quadrature in arbitrary precision
-
-
 class Broken:
     """Two rounds at one epsilon: the truth, and lines whose plan was spoilt."""
 
     def __init__(self, case: Case, tolerance: float = 1e-10) -> None:
         sigma, rate, self.epsilon, direction = case
-        self.truth = truth_of(*case)
+        self.truth = two_rounds_delta(*case)
         self.pair = TurnedNormal(sigma, rate, direction == "remove")
         with np.errstate(all="ignore"):
             self.plan = _Places(self.pair, 2.0, self.epsilon, math.log(self.truth), tolerance).plan()

