@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from dprounds import FixedSizeSampled, Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError, max_rounds
 from dprounds.accounting.profile import Profile
-from dprounds.mechanisms.emptied_record import _tails, emptied_cells
+from dprounds.mechanisms.emptied_record import _chord, _tails, emptied_cells
 from tests.references.moments import integral, spaced
 
 Array = NDArray[np.float64]
@@ -228,3 +228,52 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         FixedSizeSampled(Laplace(1.0), 10, 100)
     with pytest.raises(UnsupportedError, match="by replace-one, the second by add-remove"):
         FixedSizeSampled(Gaussian(1.0), 10, 100) + PoissonSampled(Gaussian(1.0), 0.1)
+
+
+def emptied_bound(sigma: float, q: float, direction: str, level: float) -> mp.mpf:
+    """The bound h of an emptied record at a level, from its definition."""
+
+    def excess(distance: float, at: mp.mpf) -> mp.mpf:
+        d = mp.mpf(distance) / mp.mpf(sigma)
+        return mp.ncdf(d / 2 - mp.log(at) / d) - at * mp.ncdf(-d / 2 - mp.log(at) / d)
+
+    if level < 1:
+        other = "add" if direction == "remove" else "remove"
+        return 1 - mp.mpf(level) + mp.mpf(level) * emptied_bound(sigma, q, other, 1 / level)
+    raised = 1 + (mp.mpf(level) - 1) / mp.mpf(q)
+    if direction == "add":
+        return mp.mpf(q) * excess(1, raised)
+    share = mp.mpf(level) / raised
+    return mp.mpf(q) * (share * excess(1, raised) + (1 - share) * excess(2, raised))
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(1.1, 256 / 60_000), (0.8, 0.004), (0.5, 0.01)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_where_the_bound_of_an_emptied_record_is_not_convex_a_chord_takes_its_place(
+    sigma: float, rate: float, direction: str
+) -> None:
+    chord = _chord(sigma, rate, direction)
+    assert chord is not None
+    losses = np.linspace(-3.0, 3.0, 241)
+    cells = emptied_cells(sigma, rate, direction, losses)
+    one = FixedSizeSampled(Gaussian(sigma), 1, round(1 / rate), relation="zero-out")
+    for level in (0.5, 0.9, 1.0, 1.002, 1.1, 2.0, 6.0):
+        # the excess of the cells, each at its own loss, and of real neighbours
+        profile = float(np.maximum(cells.p - level * cells.q, 0.0).sum())
+        ends = [emptied_bound(sigma, rate, direction, math.exp(end)) for end in (chord.first, chord.last)]
+        with mp.workdps(30):
+            bound = emptied_bound(sigma, rate, direction, level)
+            first, last = mp.exp(chord.first), mp.exp(chord.last)
+            if first < level < last:
+                bound = (ends[0] * (last - level) + ends[1] * (level - first)) / (last - first)
+        x = np.linspace(-9.0 * sigma, 2.0 + 9.0 * sigma, 20_001)
+        none, less, more = (np.exp(-0.5 * ((x - at) / sigma) ** 2) / (sigma * math.sqrt(math.tau)) for at in (0, 1, 2))
+        p, q = (1 - rate) * none + rate * more, (1 - rate) * none + rate * less
+        p, q = (p, q) if direction == "remove" else (q, p)
+        attack = float(np.maximum(p - level * q, 0.0).sum() * (x[1] - x[0]))
+        assert attack * (1 - 1e-6) <= profile * (1 + 1e-2)  # cells take the mean loss, which tells a little less
+        assert profile <= float(bound) * (1 + 1e-9)
+    assert all((cells.p >= 0) & (cells.q >= 0))
+    assert abs(cells.p.sum() - 1) + abs(cells.q.sum() - 1) <= 1e-9
+    replaced = FixedSizeSampled(Gaussian(sigma), 1, round(1 / rate))
+    assert (one * 30).epsilon(delta=1e-5) < (replaced * 30).epsilon(delta=1e-5)  # the ball holds the empty record

@@ -18,7 +18,7 @@ from dprounds import (
 )
 from dprounds.cli import main
 from dprounds.questions import QuestionError, Setting
-from dprounds.questions.vocabulary import SAMPLINGS, WORDS
+from dprounds.questions.vocabulary import BRACKETED_SAMPLINGS, RELATIONS_OF_SAMPLINGS, SAMPLINGS, WORDS
 from dprounds.questions.wording import SAMPLINGS_IN_WORDS
 from dprounds.sweep import grid_from_toml
 from dprounds.web.asked import answer
@@ -124,5 +124,48 @@ def test_loaders_of_other_noise_and_other_questions_are_refused() -> None:
         questions.rate(
             Setting(noise_multiplier=2.0, sampling="shuffled", rounds=3), epsilon=1.0, delta=1e-5, method="exact"
         )
-    with pytest.raises(ParameterError, match="the curve counts rounds, and this loader epochs"):
-        answer("curve", {**BATCHES, "sampling": "shuffled", "epochs": 2, "delta": 1e-5})
+
+
+@pytest.mark.parametrize("loader", ["poisson", "allocation", "fixed-size", "shuffled"])
+def test_curves_answer_for_every_loader_in_rounds(loader: str) -> None:
+    words = {**BATCHES, "noise_multiplier": 8.0, "sampling": loader}
+    step, each = Setting(**words).step(), Setting(**words).rounds_of_step  # type: ignore[arg-type]
+    assert each == (11 if loader in ("allocation", "shuffled") else 1)
+    curve = answer("curve", {**words, "delta": 1e-5, "last": 30, "points": 3, "method": "exact"})
+    assert curve["answers"][-1]["rounds"] == (33 if each == 11 else 30)  # part of an epoch counts as one
+    for row in curve["answers"]:
+        run = step * (row["rounds"] // each)
+        own = run.epsilon(delta=1e-5, method="exact")
+        assert row["rounds"] % each == 0
+        assert own * (1 - 1e-9) <= row["epsilon"] <= own * (1 + 1e-3)
+    run = step * (44 // each)
+    attack = answer("trade-off", {**words, "rounds": 44, "points": 5})
+    assert attack["inputs"]["rounds"] == 44
+    assert run.delta(epsilon=0.0) * (1 - 1e-6) <= attack["advantage"] <= run.delta(epsilon=0.0) * (1 + 1e-3)
+    profile = answer("profile", {**words, "epochs": 4, "points": 3, "method": "exact"})
+    assert profile["sentence"].startswith("δ over ε of 44 rounds")
+
+
+def test_the_relations_of_a_loader_are_those_that_it_takes() -> None:
+    for loader, relations in RELATIONS_OF_SAMPLINGS.items():
+        for relation in WORDS["relation"].choices:
+            setting = Setting(**BATCHES, sampling=loader, relation=relation)  # type: ignore[arg-type]
+            if relation in relations:
+                assert setting.step().relation == relation
+            else:
+                with pytest.raises((ParameterError, UnsupportedError)):
+                    setting.step()
+        if relations:
+            setting = Setting(**BATCHES, sampling=loader)  # type: ignore[arg-type]
+            assert setting.step().relation == relations[0]
+            found = (setting.step() * 3).guarantee(delta=1e-5)
+            assert (found.method == "bound") == (loader in BRACKETED_SAMPLINGS)
+
+
+@pytest.mark.parametrize("loader", ["poisson", "allocation", "fixed-size", "shuffled"])
+def test_the_least_noise_is_found_for_every_loader(loader: str) -> None:
+    setting = Setting(batch_size=100, dataset_size=1_050, sampling=loader, epochs=2)
+    found = questions.noise(setting, epsilon=1.0, delta=1e-5, method="exact")
+    noise = float(found.best.values["noise_multiplier"] or 0.0)
+    assert setting.with_noise(noise).run().epsilon(delta=1e-5) <= 1.0
+    assert setting.with_noise(noise * (1 - 2e-6)).run().epsilon(delta=1e-5) > 1.0

@@ -24,7 +24,7 @@ import pytest
 from dprounds import questions
 from dprounds.plots.style import LAYERS, METHOD_STYLES
 from dprounds.questions import Answers, Setting
-from dprounds.questions.vocabulary import METHODS
+from dprounds.questions.vocabulary import METHODS, SAMPLINGS, WORDS
 from tests.web.conftest import Served
 
 playwright: Any = pytest.importorskip("playwright.sync_api", reason="the page is driven by Playwright")
@@ -238,7 +238,7 @@ def test_the_budget_line_is_dragged_by_touch(open_page: Open) -> None:
 
 def test_the_budget_line_is_moved_by_the_keyboard(open_page: Open) -> None:
     page = open_page()
-    settle(page)
+    whole(page)
     line = page.locator("#rounds-chart [role=slider]")
     line.focus()
     for key, holds in (("ArrowUp", 3.06), ("ArrowDown", 3.0), ("PageUp", 3.6), ("Home", 0.05), ("End", 50.0)):
@@ -264,6 +264,20 @@ QUESTIONS = {
     "delta": "?question=delta&epsilon=2&noise_multiplier=1.1&batch_size=256&dataset_size=60000&epochs=60",
     "noise": "?question=noise&epsilon=3&delta=1e-5&batch_size=256&dataset_size=60000&epochs=20",
     "rate": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&rounds=2000",
+    "rounds of an allocation": (
+        "?question=rounds&epsilon=3&delta=1e-5&noise_multiplier=2&sampling=allocation&batch_size=100&dataset_size=1050"
+    ),
+    "epsilon of shuffled batches": (
+        "?question=epsilon&delta=1e-5&noise_multiplier=2&sampling=shuffled&batch_size=100&dataset_size=1050"
+        "&relation=replace-one&epochs=3"
+    ),
+    "delta of batches of fixed size": (
+        "?question=delta&epsilon=1&noise_multiplier=8&sampling=fixed-size&batch_size=10&dataset_size=1000&rounds=10000"
+    ),
+    "epsilon of a group": (
+        "?question=epsilon&delta=1e-5&noise_multiplier=2&batch_size=256&dataset_size=60000&relation=zero-out"
+        "&group_size=3&epochs=5"
+    ),
     "rate by epochs": "?question=rate&epsilon=3&delta=1e-5&noise_multiplier=1.1&dataset_size=60000&epochs=20",
 }
 
@@ -272,7 +286,7 @@ def library_answer(query: str) -> Answers:
     """What the library says to the question of a link."""
     given: dict[str, Any] = {name: values[0] for name, values in parse_qs(query[1:]).items()}
     question = given.pop("question")
-    numbers = {name: value if name == "mechanism" else json.loads(value) for name, value in given.items()}
+    numbers = {name: value if WORDS[name].kind == "choice" else json.loads(value) for name, value in given.items()}
     budget = {name: numbers.pop(name) for name in ("epsilon", "delta") if name in numbers}
     answers: Answers = getattr(questions, question)(Setting(**numbers), **budget)
     return answers
@@ -312,11 +326,64 @@ def test_a_link_shows_its_question_and_what_is_copied_from_there_gives_the_same_
     assert json.loads(capsys.readouterr().out) == json.loads(found.to_json())
 
 
+def choose_loader(page: Page, name: str) -> None:
+    page.locator(f"#sampling input[value={name}]").check()
+
+
+def test_the_loaders_stand_side_by_side_with_what_each_costs(open_page: Open) -> None:
+    words = "&noise_multiplier=2&batch_size=100&dataset_size=1050"
+    page = open_page(f"?question=epsilon&delta=1e-5{words}&epochs=3")
+    assert page.locator("#sampling legend").inner_text() == "How does your loader choose a batch?"
+    for loader, meaning in SAMPLINGS.items():
+        assert meaning in page.locator(f"#sampling label:has([value={loader}])").inner_text()
+
+    def costs() -> list[str]:
+        """What is shown for each loader, once all of it belongs to the question."""
+        whole(page)
+        wait_until(page, "document.querySelectorAll('.loaders .cost.stale').length === 0")
+        return [text.replace("\n", " ") for text in page.locator(".loaders .cost").all_inner_texts()]
+
+    def cost(loader: str, relation: str = "") -> float:
+        chosen = f"&relation={relation}" if relation else ""
+        query = f"?question=epsilon&delta=1e-5&sampling={loader}{words}{chosen}&epochs=3"
+        return float(library_answer(query).best.values["epsilon"] or 0.0)
+
+    first = costs()
+    relations = ["add or remove one", "add or remove one", "replace one", "zero out one", ""]
+    assert all(text.endswith(relation) for text, relation in zip(first, relations, strict=True))
+    assert [text.startswith("ε ≤ ") for text in first] == [False, False, True, True, False]
+    page.locator("#relation").select_option("zero-out")
+    second = costs()
+    assert all(text.endswith("zero out one") for text in second[:4])
+    for text, loader in zip(second, ("poisson", "allocation", "fixed-size", "shuffled"), strict=False):
+        value = float(text.removeprefix("ε ").removeprefix("≤ ").split()[0])
+        assert cost(loader, "zero-out") <= value <= cost(loader, "zero-out") * (1 + 1e-3), loader
+    choose_loader(page, "shuffled")  # which keeps the relation, since it has that too
+    wait_until(page, "location.search.includes('sampling=shuffled')")
+    assert costs() == second
+    page.locator("#relation").select_option("replace-one")
+    assert [text.split()[0] for text in costs()[:2]] == ["not", "not"]
+    choose_loader(page, "poisson")
+    assert asked_for(page, "relation") == "add-remove"
+    assert costs() == first
+
+
+def test_the_chart_of_a_loader_by_epochs_counts_epochs(open_page: Open) -> None:
+    query = QUESTIONS["rounds of an allocation"]
+    page = open_page(query)
+    whole(page)
+    epochs = library_answer(query).best.values["epochs"]
+    assert page.locator("#rounds-chart .note").text_content() == f"{epochs:g} epochs"
+    assert "epochs of 11 rounds" in page.locator("#rounds-chart text").all_text_contents()
+    assert page.locator("#rounds-chart .curve.exact").count() == 1
+    assert "1 % false alarms" in page.locator("#attack-sentence").inner_text()
+
+
 def test_every_move_is_in_the_address_and_the_address_brings_it_back(open_page: Open) -> None:
     page = open_page()
     settle(page)
     page.get_by_role("radio", name="What ε does it cost?").dispatch_event("click")
-    page.locator("#sampling").select_option("rate")
+    page.locator("#batch").select_option("rate")
     page.locator("#sampling_rate").fill("0.02")
     page.locator("#length").select_option("rounds")
     page.locator("#rounds").fill("5000")
@@ -445,7 +512,7 @@ def test_the_whole_page_is_used_by_keyboard_alone(open_page: Open) -> None:
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
     settle(page)
     reached = []
-    for _ in range(40):
+    for _ in range(50):
         page.keyboard.press("Tab")
         at = page.evaluate(
             """(() => { const node = document.activeElement;
@@ -478,7 +545,7 @@ def test_the_whole_page_is_used_by_keyboard_alone(open_page: Open) -> None:
         if at[0] == "copy-command":
             page.keyboard.press("Enter")
             playwright.expect(page.locator("#done")).to_have_text("Copied the command.")
-    wanted = ["theme", "rounds", "epsilon-slider", "epsilon", "mechanism", "noise_multiplier", "sampling", "batch_size"]
+    wanted = ["theme", "rounds", "epsilon-slider", "epsilon", "mechanism", "noise_multiplier", "poisson", "batch_size"]
     assert [name for name in reached if name in wanted] == wanted
     assert {"slider", "copy-python", "copy-command", "save-figure", "save-csv", "save-json"} <= set(reached)
 
@@ -502,7 +569,7 @@ def test_a_mechanism_that_cannot_be_sampled_says_so_and_all_records_mend_it(open
     settle(page)
     page.locator("#mechanism").select_option("zcdp")
     playwright.expect(page.locator("#refusal")).to_contain_text("Poisson-sampled zcdp")
-    page.locator("#sampling").select_option("all")
+    choose_loader(page, "none")
     expect_sentence(page, library_answer("?question=rounds&mechanism=zcdp&epsilon=3&delta=1e-5&rho=0.001").sentence)
 
 
@@ -670,7 +737,7 @@ def test_a_bound_that_stands_in_says_on_which_side_it_errs(open_page: Open) -> N
     whole(page)
     held = Held(page, "/api/rounds", but="method=closed-form")
     page.locator("#mechanism").select_option("laplace")
-    page.locator("#sampling").select_option("batch")
+    choose_loader(page, "poisson")
     playwright.expect(page.locator("#headline")).to_contain_text("at least")
     playwright.expect(page.locator("#sentence")).to_contain_text("The exact answer is being computed.")
     held.let_go()

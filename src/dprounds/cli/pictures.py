@@ -43,38 +43,41 @@ def picture(found: Answers, setting: Setting | None, run: Run | None = None, spe
     if found.question == "convert":
         return conversion(found)
     if setting is not None and found.question == "epsilon":
-        whole = run or setting.run()
-        if len(whole.parts) == 1 and whole.rounds > MOST_DRAWN_ROUNDS:
-            raise UnsupportedError(f"{whole.rounds:.0e} rounds are more than the 2^53 that doubles count one by one.")
-        return cost_so_far(found, whole)
+        whole, each = run or setting.run(), setting.rounds_of_step if run is None else 1
+        if len(whole.parts) == 1 and whole.rounds * each > MOST_DRAWN_ROUNDS:
+            raise UnsupportedError(
+                f"{whole.rounds * each:.0e} rounds are more than the 2^53 that doubles count one by one."
+            )
+        return cost_so_far(found, whole, each)
     if setting is not None and found.question == "delta":
         return profile(found, run or setting.run())
     # with what was spent before, the curve of the step alone would cross the budget elsewhere
     if setting is not None and found.question == "rounds" and spent is None:
-        return allowed_rounds(found, run or setting.step())
+        return allowed_rounds(found, run or setting.step(), setting.rounds_of_step if run is None else 1)
     return by_method(found)
 
 
-def allowed_rounds(found: Answers, step: Release) -> Figure:
-    """Epsilon over rounds by each method, with the budget and the rounds that each allows."""
+def allowed_rounds(found: Answers, step: Release, rounds_of_step: int = 1) -> Figure:
+    """Epsilon over rounds by each method, with the budget and the rounds that each allows; a step may be an epoch."""
     from dprounds import curves, plots
 
     allowed = {method: int(value) for method, value in _values(found).items()}
     delta, epsilon = float(found.inputs["delta"]), float(found.inputs["epsilon"])
-    last = min(max(int(AXIS_PER_ANSWER * max(allowed.values())), 2), MOST_DRAWN_ROUNDS)
+    steps = {rounds // rounds_of_step for rounds in allowed.values()}
+    last = min(max(int(AXIS_PER_ANSWER * max(steps)), 2), MOST_DRAWN_ROUNDS // rounds_of_step)
     curve = curves.epsilon_over_rounds(
         step,
         delta=delta,
         last=last,
         points=CURVE_POINTS,
         methods=tuple(allowed),
-        including=sorted({rounds for rounds in allowed.values() if rounds}),
+        including=sorted(steps - {0}),
         own=MOST_OWN_RUNS,
     )
-    return plots.epsilon_over_rounds(curve, epsilon=epsilon, allowed=allowed)
+    return plots.epsilon_over_rounds(curve.counted_in_rounds(rounds_of_step), epsilon=epsilon, allowed=allowed)
 
 
-def cost_so_far(found: Answers, run: Run) -> Figure:
+def cost_so_far(found: Answers, run: Run, rounds_of_step: int = 1) -> Figure:
     """Epsilon over the rounds of a run; of one that has several parts, or too few or many rounds, the answers."""
     from dprounds import curves, plots
 
@@ -90,7 +93,7 @@ def cost_so_far(found: Answers, run: Run) -> Figure:
         including=[run.rounds],
         own=MOST_OWN_RUNS,
     )
-    return plots.epsilon_over_rounds(curve, costs=costs)
+    return plots.epsilon_over_rounds(curve.counted_in_rounds(rounds_of_step), costs=costs)
 
 
 def profile(found: Answers, run: Run) -> Figure:
@@ -177,4 +180,6 @@ def _short(value: object) -> str:
     """A number for a title: five digits of one that is not whole."""
     from dprounds.plots.style import power
 
+    if isinstance(value, str):
+        return value
     return power(float(f"{value:.5g}")) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else "…"

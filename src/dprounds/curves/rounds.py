@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,18 @@ class RoundsCurve:
     delta: float
     rounds: NDArray[np.int64]
     epsilon: dict[str, Array]
+
+    def counted_in_rounds(self, rounds_of_step: int) -> RoundsCurve:
+        """The same curve over rounds, where each step stands for `rounds_of_step` of them: an epoch.
+
+        Examples
+        --------
+        >>> from dprounds import Gaussian, RandomAllocation
+        >>> epoch = RandomAllocation(Gaussian(1.0), steps=100)
+        >>> epsilon_over_rounds(epoch, delta=1e-5, last=3, methods=["optimal"]).counted_in_rounds(100).rounds.tolist()
+        [100, 200, 300]
+        """
+        return replace(self, rounds=self.rounds * _validate.count("rounds_of_step", rounds_of_step, least=1))
 
     def to_rows(self) -> list[dict[str, float | int | str]]:
         """A row for every point and method; points at which a method says nothing have none."""

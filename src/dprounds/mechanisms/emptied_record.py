@@ -14,7 +14,8 @@ docs/theory/loaders.md has the proofs.
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +43,10 @@ TAIL_UNITS = 32.0
 # Intervals of x into which outputs are sorted: they lose a part of 1e-7 of what they tell.
 INTERVALS = 2**15
 REACH = 9.0
+# Where a chord may begin and end, how many are tried, and how far apart where none of them is as steep as it should be.
+CHORD_ENDS = np.concatenate([-np.geomspace(1e-9, 60.0, 2000)[::-1], np.geomspace(1e-9, 60.0, 2000)])
+MOST_CHORDS = 1000
+FURTHER = 16
 
 
 def two_sided_cells(noise: float, rate: float, edges: Array) -> Cells:
@@ -58,7 +63,99 @@ def emptied_cells(noise: float, rate: float, direction: str, edges: Array) -> Ce
     back = _upward(partial(_emptied_tails, noise, rate, other), -edges[::-1])
     rest = 1.0 - float(here.p.sum() + back.q.sum())
     # the tails at 0, of which the rest is what they leave, are known to a few units of one
-    return _joined(here, back, max(rest, 0.0), 64.0 * UNIT_ROUNDOFF, edges)
+    cells = _joined(here, back, rest, 64.0 * UNIT_ROUNDOFF, edges)
+    chord = _chord(noise, rate, direction)
+    if chord is not None:
+        _bridge(chord, noise, rate, direction, edges, cells)
+    if (cells.p < -cells.p_error).any() or (cells.q < -cells.q_error).any():
+        raise NumericalError("The bound of a batch of fixed size is not that of a pair of laws here.")
+    return cells._replace(p=np.maximum(cells.p, 0.0), q=np.maximum(cells.q, 0.0))
+
+
+class _Profile(NamedTuple):
+    """The bound h of an emptied record at levels from one on, the masses above them, and what each is off by."""
+
+    h: Array
+    p: Array
+    q: Array
+    h_error: Array
+    p_error: Array
+    q_error: Array
+
+
+class _Chord(NamedTuple):
+    """Where a straight line takes the place of a profile that is not convex: its ends, and the masses above its levels.
+
+    The true profile is convex and at most h at both ends of any chord, so it is below the chord.
+    """
+
+    first: float
+    last: float
+    p: float
+    q: float
+    p_error: float
+    q_error: float
+
+
+def _whole_profile(noise: float, rate: float, direction: str, losses: Array) -> _Profile:
+    """The profile at increasing losses of both signs: at levels below one it is the other direction's, exchanged."""
+    at = int(np.searchsorted(losses, 0.0))
+    here = _emptied_profile(noise, rate, direction, losses[at:])
+    back = _emptied_profile(noise, rate, REMOVE if direction == ADD else ADD, -losses[:at])
+    level = np.exp(losses[:at])
+    below = _Profile(
+        -np.expm1(losses[:at]) + level * back.h,
+        1.0 - back.q,
+        1.0 - back.p,
+        level * back.h_error + 8.0 * UNIT_ROUNDOFF,
+        back.q_error + UNIT_ROUNDOFF,
+        back.p_error + UNIT_ROUNDOFF,
+    )
+    return _Profile(*(np.concatenate(pair) for pair in zip(below, here, strict=True)))
+
+
+@lru_cache(maxsize=64)
+def _chord(noise: float, rate: float, direction: str) -> _Chord | None:
+    """The chord between two of `CHORD_ENDS` at which the profile is as steep as it is; None if h is convex there."""
+    found = _whole_profile(noise, rate, direction, CHORD_ENDS)
+    levels = np.exp(CHORD_ENDS)
+    rises = np.flatnonzero(np.diff(found.q) > found.q_error[1:] + found.q_error[:-1])
+    if not rises.size:
+        return None
+    a, b = int(rises[0]), int(rises[-1]) + 1
+    for _ in range(MOST_CHORDS):
+        width = float(levels[b] - levels[a])
+        slope = float(found.h[a] - found.h[b]) / width  # turned round
+        if found.q[a] < slope:
+            steep = np.flatnonzero(found.q[:a] >= slope)
+            a = int(steep[-1]) if steep.size else max(a - FURTHER, 0)
+        elif found.q[b] > slope:
+            flat = np.flatnonzero(found.q[b:] <= slope)
+            b = b + int(flat[0]) if flat.size else min(b + FURTHER, levels.size - 1)
+        else:
+            error = float(found.h_error[a] + found.h_error[b]) / width + 8.0 * UNIT_ROUNDOFF * slope
+            p = float(found.h[a] + levels[a] * slope)
+            p_error = float(found.h_error[a] + levels[a] * error) + 8.0 * UNIT_ROUNDOFF * p
+            return _Chord(float(CHORD_ENDS[a]), float(CHORD_ENDS[b]), p, slope, p_error, error)
+    raise NumericalError("The bound of a batch of fixed size has no convex one below it here.")
+
+
+def _bridge(chord: _Chord, noise: float, rate: float, direction: str, edges: Array, cells: Cells) -> None:
+    """Change the cells between increasing edges to those of the profile with its chord."""
+    inside = (edges > chord.first) & (edges < chord.last)
+    if not inside.any():
+        return  # the masses of a cell do not change if both ends of the chord are in it, or none
+    first, last = int(np.argmax(inside)), edges.size - int(np.argmax(inside[::-1]))
+    found = _whole_profile(noise, rate, direction, edges[max(first - 1, 0) : last + 1])
+    for masses, errors, tails, tail_errors, on_chord, chord_error in (
+        (cells.p, cells.p_error, found.p, found.p_error, chord.p, chord.p_error),
+        (cells.q, cells.q_error, found.q, found.q_error, chord.q, chord.q_error),
+    ):
+        masses[first + 1 : last], errors[first + 1 : last] = 0.0, 0.0
+        before, before_error = (float(tails[0]), float(tail_errors[0])) if first else (1.0, 0.0)
+        after, after_error = (float(tails[-1]), float(tail_errors[-1])) if last < edges.size else (0.0, 0.0)
+        masses[first], errors[first] = before - on_chord, before_error + chord_error
+        masses[last], errors[last] = on_chord - after, chord_error + after_error
 
 
 def _upward(cells_of: CellsOf, edges: Array) -> Cells:
@@ -87,34 +184,44 @@ def _joined(here: Cells, back: Cells, rest: float, rest_error: float, edges: Arr
 
 
 def _emptied_tails(noise: float, rate: float, direction: str, edges: Array) -> Cells:
-    """Cells between increasing losses from 0 on; the first, below 0, is empty."""
+    """Cells between increasing losses from 0 on; the first, below 0, is empty. Below 0 where h is not convex."""
     if direction == ADD:
         return sampled_cells(partial(gaussian_cells, noise), rate, REMOVE, edges)
-    growth = np.expm1(np.minimum(edges, 700.0)) / rate  # λ' - 1
-    level = np.log1p(growth)  # the logarithm of λ'
-    share = (1.0 + rate * growth) / (1.0 + growth)  # β
-    slope = (1.0 - rate) / (1.0 + growth) / (1.0 + growth)  # of β in λ, times -q
-    p1, q1, error1 = _tails(1.0 / noise, level)
-    p2, q2, error2 = _tails(2.0 / noise, level)
-    scaled = np.exp(np.minimum(level, 700.0))
-    near, far = p1 - scaled * q1, p2 - scaled * q2  # the excesses
-    # -h', and h - λ h'
-    q = share * q1 + (1.0 - share) * q2 - slope * (far - near)
-    p = rate * (share * near + (1.0 - share) * far) + (1.0 + rate * growth) * q
-    size = share * p1 + (1.0 - share) * p2 + slope * (p1 + p2)
-    q_error = (error1 + error2) * (size / scaled + slope * (p1 + p2))
-    p_error = (error1 + error2) * (1.0 + rate * growth) * (size / scaled + slope * (p1 + p2)) + (
-        error1 + error2
-    ) * rate * size
-    cells = [-np.diff(np.append(tail, 0.0)) for tail in (p, q)]
-    errors = [tail + np.append(tail[1:], 0.0) for tail in (p_error, q_error)]
-    if (cells[0] < -errors[0]).any() or (cells[1] < -errors[1]).any():
-        raise NumericalError("The bound of a batch of fixed size is not that of a pair of laws here.")
-    nothing = np.zeros(1)
-    p, q = (np.concatenate([nothing, np.maximum(cell, 0.0)]) for cell in cells)
-    p_error, q_error = (np.concatenate([nothing, error]) for error in errors)
+    found = _emptied_profile(noise, rate, direction, edges)
+    p, q = (np.append(0.0, -np.diff(np.append(tail, 0.0))) for tail in (found.p, found.q))
+    p_error, q_error = (np.append(0.0, tail + np.append(tail[1:], 0.0)) for tail in (found.p_error, found.q_error))
     blur = 8.0 * UNIT_ROUNDOFF * float(np.abs(edges[-1]) + 1.0)
     return Cells(p, q, p_error, q_error, blur)
+
+
+def _emptied_profile(noise: float, rate: float, direction: str, losses: Array) -> _Profile:
+    """Those of one direction, at the levels with these logarithms."""
+    growth = np.expm1(np.minimum(losses, 700.0)) / rate  # λ' - 1
+    level = np.log1p(growth)  # the logarithm of λ'
+    p1, q1, error1 = _tails(1.0 / noise, level)
+    scaled = np.exp(np.minimum(level, 700.0))
+    near = p1 - scaled * q1  # the excess
+    if direction == ADD:
+        # -h' is that of the excess, and h - λ h' follows
+        q, h = q1, rate * near
+        p = h + (1.0 + rate * growth) * q
+        q_error = 2.0 * error1 * q1
+        p_error = 4.0 * error1 * (rate * p1 + (1.0 + rate * growth) * q1)
+    else:
+        share = (1.0 + rate * growth) / (1.0 + growth)  # β
+        slope = (1.0 - rate) / (1.0 + growth) / (1.0 + growth)  # of β in λ, times -q
+        p2, q2, error2 = _tails(2.0 / noise, level)
+        far = p2 - scaled * q2
+        h = rate * (share * near + (1.0 - share) * far)
+        # -h', and h - λ h'
+        q = share * q1 + (1.0 - share) * q2 - slope * (far - near)
+        p = h + (1.0 + rate * growth) * q
+        size = share * p1 + (1.0 - share) * p2 + slope * (p1 + p2)
+        q_error = (error1 + error2) * (size / scaled + slope * (p1 + p2))
+        p_error = (error1 + error2) * (1.0 + rate * growth) * (size / scaled + slope * (p1 + p2)) + (
+            error1 + error2
+        ) * rate * size
+    return _Profile(h, p, q, p_error + (1.0 + rate * growth) * q_error, p_error, q_error)
 
 
 def _tails(distance: float, level: Array) -> tuple[Array, Array, Array]:

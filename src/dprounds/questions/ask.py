@@ -428,4 +428,6 @@ def _derived(setting: Setting) -> dict[str, object]:
         inputs["sampling_rate"] = sampling_rate
     if setting.epochs is not None:
         inputs["rounds"] = setting.total_rounds()
+    if setting.rounds_of_step > 1:
+        inputs["rounds_per_epoch"] = setting.rounds_of_step
     return inputs

@@ -25,6 +25,7 @@ from dprounds.questions import wording
 
 __all__ = [
     "ALIASES",
+    "BRACKETED_SAMPLINGS",
     "CONVERSION_METHODS",
     "FIELDS",
     "FROM_OTHERS",
@@ -32,6 +33,7 @@ __all__ = [
     "METHODS",
     "NOISY_MECHANISMS",
     "QUESTIONS",
+    "RELATIONS_OF_SAMPLINGS",
     "RUN_QUESTIONS",
     "SAMPLED_MECHANISMS",
     "SAMPLINGS",
@@ -86,10 +88,20 @@ RATE = "Chance that a round takes a record (Poisson sampling), such as 256/60000
 SAMPLINGS: Mapping[str, str] = {
     "poisson": "each record is in a batch by a chance of its own",
     "allocation": "each record joins one random step of every epoch",
-    "fixed-size": "so many records are drawn without replacement",
-    "shuffled": "all records are shuffled and cut into batches, the usual loader",
+    "fixed-size": "a fixed number of records is drawn for each round",
+    "shuffled": "all records are shuffled and cut into batches: the usual loader",
     "none": "every round sees every record",
 }
+# Which data sets may be neighbours for each of them: the first if none is named.
+RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
+    "poisson": ("add-remove", "zero-out"),
+    "allocation": ("add-remove", "zero-out"),
+    "fixed-size": ("replace-one", "zero-out"),
+    "shuffled": ("zero-out", "replace-one"),
+    "none": (),
+}
+# Those for which only a bracket is proven.
+BRACKETED_SAMPLINGS = ("fixed-size", "shuffled")
 LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
 GROUP = "Records of one person that are protected together, of poisson"
 NEIGHBOURS = "Which data sets are neighbours, where there is a choice"

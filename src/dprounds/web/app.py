@@ -22,8 +22,19 @@ from starlette.types import ASGIApp
 import dprounds
 from dprounds.errors import ParameterError
 from dprounds.plots.style import LAYERS, METHOD_STYLES, LineStyle
-from dprounds.questions.vocabulary import FIELDS, MECHANISMS, METHODS, QUESTIONS, RUN_QUESTIONS, WORDS, Question
-from dprounds.questions.wording import ASSUMPTIONS
+from dprounds.questions.vocabulary import (
+    BRACKETED_SAMPLINGS,
+    FIELDS,
+    MECHANISMS,
+    METHODS,
+    QUESTIONS,
+    RELATIONS_OF_SAMPLINGS,
+    RUN_QUESTIONS,
+    SAMPLINGS,
+    WORDS,
+    Question,
+)
+from dprounds.questions.wording import ASSUMPTIONS, RELATIONS_IN_WORDS, SAMPLINGS_IN_WORDS
 from dprounds.web.description import operation, responses
 from dprounds.web.guard import POLICY_OF_DOCUMENTATION, Guard
 from dprounds.web.pool import BusyError, CrashedError, GoneError, Pool, TooLongError
@@ -261,6 +272,16 @@ def _vocabulary() -> str:
         "MECHANISMS": {name: asdict(MECHANISMS[name]) for name in listless("rounds")},
         "QUESTIONS": {name: asdict(QUESTIONS[name]) | {"mechanisms": listless(name)} for name in RUN_QUESTIONS},
         "METHODS": list(METHODS),
+        "LOADERS": {
+            name: {
+                "title": SAMPLINGS_IN_WORDS.get(name, "no sampling"),
+                "meaning": meaning,
+                "relations": RELATIONS_OF_SAMPLINGS[name],
+                "is_exact": name not in BRACKETED_SAMPLINGS,
+            }
+            for name, meaning in SAMPLINGS.items()
+        },
+        "RELATIONS": RELATIONS_IN_WORDS,
     }
     return "".join(f"export const {name} = {encoded(value).decode()};\n" for name, value in shown.items())
 

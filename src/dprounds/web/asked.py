@@ -91,17 +91,13 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
     if last is None:
         last = max(setting.total_rounds(), 1)
     last = _validate.count("last", last, least=1)
-    if setting.rounds_of_step > 1:
-        raise ParameterError(
-            "{argument} {value} has no place here: the curve counts rounds, and this loader epochs.",
-            argument="sampling",
-            value=setting.loader,
-        )
-    shortest = max(-(-last // AXIS_PARTS), 1)  # in integers: the rounds may be beyond the doubles
+    # a step is an epoch where every record joins one round of it; in integers: the rounds may be beyond the doubles
+    steps = -(-last // setting.rounds_of_step)
+    shortest = max(-(-steps // AXIS_PARTS), 1)
     drawn = _drawn("curve", values)
     curve = curves.epsilon_over_rounds(
-        setting.step(), delta=delta, last=last, own=MOST_OWN_RUNS, shortest=shortest, **drawn
-    )
+        setting.step(), delta=delta, last=steps, own=MOST_OWN_RUNS, shortest=shortest, **drawn
+    ).counted_in_rounds(setting.rounds_of_step)
     inputs = {**setting.given(), "delta": delta, "last": last}
     sentence = f"ε over 1 to {plain(int(curve.rounds[-1]))} rounds at δ = {curve.delta:g}, by {_listed(curve.epsilon)}."
     return _rows("curve", inputs, curve.to_rows(), sentence, setting.step() * 1)
@@ -109,10 +105,10 @@ def _curve(values: dict[str, Any]) -> dict[str, Any]:
 
 def _profile(values: dict[str, Any]) -> dict[str, Any]:
     setting = _setting(values)
-    run = setting.run()
+    run, rounds = setting.run(), setting.total_rounds()
     curve = curves.privacy_profile(run, **_drawn("profile", values))
-    sentence = f"δ over ε of {plain(run.rounds)} round{'' if run.rounds == 1 else 's'}, by {_listed(curve.delta)}."
-    return _rows("profile", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence, run)
+    sentence = f"δ over ε of {plain(rounds)} round{'' if rounds == 1 else 's'}, by {_listed(curve.delta)}."
+    return _rows("profile", {**setting.given(), "rounds": rounds}, curve.to_rows(), sentence, run)
 
 
 def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +119,8 @@ def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
     # to the side on which the statement stays true, as every number here
     share = rounded(min(100.0 * found, 100.0), up=True, digits=3)
     sentence = f"An attacker with 1 % false alarms finds at most {share} % of members."
-    answers = _rows("trade-off", {**setting.given(), "rounds": run.rounds}, curve.to_rows(), sentence, run)
+    inputs = {**setting.given(), "rounds": setting.total_rounds()}
+    answers = _rows("trade-off", inputs, curve.to_rows(), sentence, run)
     return answers | {"advantage": curve.advantage, "true_positive_rate_at_one_percent": found}
 
 

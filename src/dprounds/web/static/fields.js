@@ -1,6 +1,6 @@
 // What can be set, its limits, and how the whole is written into the address and into a request. The words themselves are the server's.
 
-import { MECHANISMS, NUMBERS, QUESTIONS } from "./vocabulary.js";
+import { LOADERS, MECHANISMS, NUMBERS, QUESTIONS, RELATIONS } from "./vocabulary.js";
 
 // A slider runs over the logarithm between its limits; what is typed may go beyond them, and the library judges it.
 export { METHODS, NUMBERS } from "./vocabulary.js";
@@ -10,16 +10,18 @@ export const CHOICES = {
     name: "Mechanism",
     options: Object.fromEntries(Object.values(MECHANISMS).map(({ name, title }) => [name, title])),
   },
-  sampling: {
-    name: "Each round sees",
-    options: { batch: "a random batch of the data set", rate: "each record at a rate", all: "all records" },
-  },
+  batch: { name: "Batch size", options: { size: "in records", rate: "as a share of all" } },
+  relation: { name: "Neighbours", options: RELATIONS },
   length: { name: "How long", options: { epochs: "in epochs", rounds: "in rounds" } },
 };
 
+// Values that mean nothing in addition, and are not said.
+const UNSAID = { group_size: "1" };
+
+// The relation is null until someone chooses another than the loader's own.
 export function startState() {
-  const values = Object.fromEntries(Object.entries(NUMBERS).map(([name, { start }]) => [name, start]));
-  return { question: "rounds", mechanism: "gaussian", sampling: "batch", length: "epochs", values };
+  const values = { ...Object.fromEntries(Object.entries(NUMBERS).map(([name, { start }]) => [name, start])), ...UNSAID };
+  return { question: "rounds", mechanism: "gaussian", sampling: "poisson", batch: "size", relation: null, length: "epochs", values };
 }
 
 // The mechanisms that a question knows how to vary.
@@ -31,15 +33,48 @@ export function mechanismsOf(question) {
 export function shown(state) {
   const { needs, answers } = QUESTIONS[state.question];
   const parameters = MECHANISMS[state.mechanism].parameters.filter((name) => !answers.includes(name));
-  const sampled = { batch: ["batch_size", "dataset_size"], rate: ["sampling_rate"], all: [] }[state.sampling];
-  const sampling = answers.includes("sampling_rate") ? ["dataset_size"] : ["sampling", ...sampled];
+  const sampling = answers.includes("sampling_rate") ? ["dataset_size"] : ["sampling", ...sampled(state)];
   const length = answers.includes("rounds") ? [] : ["length", lengthOf(state)];
   return [...needs, "mechanism", ...parameters, ...sampling, ...length];
 }
 
+function sampled(state) {
+  const { sampling, mechanism } = state;
+  if (sampling === "none") return [];
+  const size = batchOf(state) === "rate" ? ["sampling_rate"] : ["batch_size", "dataset_size"];
+  // what a group costs is known for Gaussian noise on Poisson samples
+  return [...(batchesOf(state).length > 1 ? ["batch"] : []), ...size, "relation", ...(sampling === "poisson" && mechanism === "gaussian" ? ["group_size"] : [])];
+}
+
+// How a batch may be given: exactly that many of exactly this many records, where that is how it is drawn.
+function batchesOf({ sampling }) {
+  return sampling === "fixed-size" ? ["size"] : ["size", "rate"];
+}
+
+export function batchOf(state) {
+  return batchesOf(state).includes(state.batch) ? state.batch : "size";
+}
+
+// Which data sets are neighbours.
+export function relationOf({ sampling, relation }) {
+  const { relations } = LOADERS[sampling];
+  return relations.includes(relation) ? relation : relations[0];
+}
+
+export function relationsOf({ sampling }) {
+  return LOADERS[sampling].relations;
+}
+
+// The same question asked of another loader; null where it cannot be: batches of all records are other batches, and a share is no number of records.
+export function withLoader(state, sampling) {
+  if (sampling === state.sampling) return state;
+  const isApart = sampling === "none" || state.sampling === "none" || QUESTIONS[state.question].answers.includes("sampling_rate");
+  return isApart || (sampling === "fixed-size" && batchOf(state) === "rate") ? null : { ...state, sampling };
+}
+
 // Epochs mean something only where records are sampled.
 export function lengthOf(state) {
-  return state.sampling === "all" && state.question !== "rate" ? "rounds" : state.length;
+  return state.sampling === "none" && state.question !== "rate" ? "rounds" : state.length;
 }
 
 // The words of the question as the API and the command line take them.
@@ -48,8 +83,13 @@ export function words(state) {
   for (const name of shown(state)) {
     if (name === "mechanism") {
       if (state.mechanism !== "gaussian") found.mechanism = state.mechanism;
+    } else if (name === "sampling") {
+      if (!["poisson", "none"].includes(state.sampling)) found.sampling = state.sampling; // these follow from what is given
+    } else if (name === "relation") {
+      if (relationOf(state) !== relationsOf(state)[0]) found.relation = relationOf(state);
     } else if (name in NUMBERS) {
-      found[name] = plainNumber(state.values[name]);
+      const value = plainNumber(state.values[name]);
+      if (value !== UNSAID[name]) found[name] = value;
     }
   }
   return found;
@@ -79,7 +119,7 @@ export function addressOf(state) {
 export function stateOf(search) {
   const given = new URLSearchParams(search);
   const state = startState();
-  const unknown = [...given.keys()].filter((name) => !["question", "mechanism"].includes(name) && !(name in NUMBERS));
+  const unknown = [...given.keys()].filter((name) => !["question", "mechanism", "sampling", "relation"].includes(name) && !(name in NUMBERS));
   const troubles = unknown.slice(0, 1).map((name) => `${quoted(name)} is no word of this page`);
   const question = given.get("question");
   if (question !== null && !Object.hasOwn(QUESTIONS, question)) {
@@ -93,8 +133,14 @@ export function stateOf(search) {
   for (const name of Object.keys(NUMBERS)) {
     if (given.has(name)) state.values[name] = given.get(name).slice(0, 60);
   }
-  if (given.has("sampling_rate")) state.sampling = "rate";
-  else if (given.has("question") && !given.has("batch_size") && state.question !== "rate") state.sampling = "all";
+  const sampling = given.get("sampling");
+  if (given.has("sampling_rate")) state.batch = "rate";
+  else if (question !== null && !given.has("batch_size") && state.question !== "rate") state.sampling = "none";
+  if (Object.hasOwn(LOADERS, sampling ?? "poisson")) state.sampling = sampling ?? state.sampling;
+  else troubles.push(`${quoted(sampling)} is no way to choose a batch; this page knows ${Object.keys(LOADERS).join(", ")}`);
+  const relation = given.get("relation");
+  if (relation === null || relationsOf(state).includes(relation)) state.relation = relation;
+  else troubles.push(`${quoted(relation)} is no relation of ${LOADERS[state.sampling].title}`);
   if (given.has("rounds")) state.length = "rounds";
   return { state, trouble: troubles.length ? `Of this link, ${troubles.join("; ")}. Left out.` : null };
 }

@@ -1,6 +1,7 @@
 // The inputs: a slider and a typed number for each quantity, kept in step.
 
-import { CHOICES, NUMBERS, lengthOf, mechanismsOf, plainNumber, shown } from "./fields.js";
+import { CHOICES, NUMBERS, batchOf, lengthOf, mechanismsOf, plainNumber, relationOf, relationsOf, shown } from "./fields.js";
+import { LOADERS } from "./vocabulary.js";
 
 const STEPS = 1000;
 
@@ -28,6 +29,7 @@ export class Form {
   constructor(holder, moved) {
     this.fields = new Map();
     for (const name of Object.keys(CHOICES)) this.fields.set(name, this.#choice(name, moved));
+    this.fields.set("sampling", this.#loaders(moved));
     for (const name of Object.keys(NUMBERS)) this.fields.set(name, this.#number(name, moved));
     holder.append(...[...this.fields.values()].map(({ row }) => row));
     this.holder = holder;
@@ -37,8 +39,35 @@ export class Form {
     const select = node("select", { id: name, name });
     for (const [value, text] of Object.entries(CHOICES[name].options)) select.append(node("option", { value }, text));
     select.addEventListener("change", (event) => moved(name, select.value, event));
-    const row = node("div", { class: "field" }, node("label", { for: name }, CHOICES[name].name), select);
+    const row = node("div", { class: "field choice" }, node("label", { for: name }, CHOICES[name].name), select);
     return { row, select };
+  }
+
+  // The loaders in plain words, with what each costs.
+  #loaders(moved) {
+    const radios = new Map();
+    const costs = new Map();
+    const row = node("fieldset", { class: "field loaders", id: "sampling" }, node("legend", {}, "How does your loader choose a batch?"));
+    for (const [name, { title, meaning }] of Object.entries(LOADERS)) {
+      const radio = node("input", { type: "radio", name: "sampling", value: name });
+      radio.addEventListener("change", (event) => moved("sampling", name, event));
+      const cost = node("span", { class: "cost" });
+      radios.set(name, radio);
+      costs.set(name, cost);
+      row.append(node("label", {}, radio, node("span", { class: "plain" }, meaning, " ", node("em", {}, `(${title})`)), cost));
+    }
+    return { row, radios, costs };
+  }
+
+  showCost(loader, { text, note, title = "" }) {
+    const cost = this.fields.get("sampling").costs.get(loader);
+    cost.replaceChildren(node("b", {}, text), ...(note ? [" ", node("small", {}, note)] : []));
+    cost.classList.remove("stale");
+    cost.title = title;
+  }
+
+  forgetCosts() {
+    for (const cost of this.fields.get("sampling").costs.values()) cost.classList.add("stale");
   }
 
   #number(name, moved) {
@@ -79,13 +108,14 @@ export class Form {
     // Moving a row takes the focus from what is in it, so rows are moved only if they are not in order.
     const present = [...this.holder.children].filter((row) => inOrder.includes(row));
     if (present.some((row, i) => row !== inOrder[i])) this.holder.append(...inOrder);
-    for (const name of ["mechanism", "sampling", "length"]) {
-      this.fields.get(name).select.value = name === "length" ? lengthOf(state) : state[name];
-    }
+    const chosen = { mechanism: state.mechanism, batch: batchOf(state), relation: relationOf(state) ?? "", length: lengthOf(state) };
+    for (const option of this.fields.get("relation").select.options) option.disabled = option.hidden = !relationsOf(state).includes(option.value);
+    for (const [name, value] of Object.entries(chosen)) this.fields.get(name).select.value = value;
+    for (const [name, radio] of this.fields.get("sampling").radios) radio.checked = name === state.sampling;
     const known = mechanismsOf(state.question);
     for (const option of this.fields.get("mechanism").select.options) option.disabled = option.hidden = !known.includes(option.value);
     const [epochs] = this.fields.get("length").select.options;
-    epochs.disabled = state.sampling === "all" && state.question !== "rate";
+    epochs.disabled = state.sampling === "none" && state.question !== "rate";
     for (const name of Object.keys(NUMBERS)) {
       const { typed } = this.fields.get(name);
       if (typed.value !== state.values[name]) {

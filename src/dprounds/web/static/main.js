@@ -2,8 +2,9 @@
 
 import { Lane, Refused, ask } from "./asking.js";
 import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.js";
-import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, stateOf } from "./fields.js";
+import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, relationOf, stateOf } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
+import { LoaderCosts } from "./loaders.js";
 import { Question, remember, remembered } from "./question.js";
 import { QUESTIONS } from "./vocabulary.js";
 import { asCommand, asCsv, asPython } from "./words.js";
@@ -39,8 +40,10 @@ const lanes = { quick: new Lane(), table: new Lane(), curve: new Lane(), attack:
 const form = new Form(at("fields"), (name, value, event) => {
   if (name in NUMBERS) state.values[name] = value;
   else state[name] = value;
+  if (name === "sampling" && state.relation !== null && relationOf(state) !== state.relation) state.relation = null;
   movedByHand(event);
 });
+const loaderCosts = new LoaderCosts(form, costText);
 const AXES = { x: "rounds", y: "ε (nats)" };
 const rounds = new Chart(at("rounds-chart"), AXES);
 const attack = new Chart(at("attack-chart"), { x: "false alarms", y: "members found, at most", percent: true });
@@ -74,6 +77,7 @@ function moved(event) {
   form.show(state);
   placeBudget();
   for (const name of ["table", "attack"]) lanes[name].stop();
+  loaderCosts.leave();
   clearTimeout(moving);
   clearTimeout(overdue);
   moving = setTimeout(settled, PAUSE);
@@ -101,6 +105,7 @@ function goOn() {
   if (!current.isSettled) return;
   want("curve");
   if (!moving) want("attack");
+  if (!moving && current.isWhole) loaderCosts.ask(current);
 }
 
 // Have a part of a question, unless it is there.
@@ -142,7 +147,7 @@ function arrived(part, address, outcome, asker) {
 }
 
 function kind({ question, mechanism, sampling }) {
-  return [question, mechanism, sampling === "all"].join();
+  return [question, mechanism, sampling].join();
 }
 
 function keepPace(question, took, aborted) {
@@ -153,7 +158,7 @@ function keepPace(question, took, aborted) {
 
 // How long an exact answer takes as a rule, in milliseconds, until it is measured.
 function usual({ question, mechanism, sampling }) {
-  const sampled = question === "rate" || sampling !== "all";
+  const sampled = question === "rate" || sampling !== "none";
   return sampled && (mechanism === "laplace" || mechanism === "discrete-gaussian") ? 2 * TENTH : 0;
 }
 
@@ -240,6 +245,16 @@ function unit(found, best) {
   return `is the ${title}${best.batch_size === undefined ? "" : `: batches of ${digits(best.batch_size)}`}`;
 }
 
+// An answer in a few words: what a loader costs, next to its name.
+function costText(found, isExact) {
+  const { name, title, more } = WANTED[found.question];
+  const row = found.answers.at(-1);
+  if (row[name] === undefined) return "";
+  const side = isExact ? "" : more ? "≥ " : "≤ ";
+  if (name === "rounds" && row.rounds === 0 && !isExact) return "none proven";
+  return name === "rounds" ? `${side}${digits(row.rounds)} round${row.rounds === 1 ? "" : "s"}` : `${title} ${side}${digits(row[name], !more, 4)}`;
+}
+
 function draw(question) {
   const drawn = drawRounds(rounds, question, budget.dragging ? rounds.high.y : null);
   placeBudget();
@@ -267,23 +282,31 @@ function layer(method) {
 
 // Draw the curve of a question and the answer on it; return the methods that have a line.
 function drawRounds(chart, question, fixedHigh = null) {
-  const { row, rounds: count, last, parts: { curve } } = question;
+  const { row, unit: each, parts: { curve } } = question;
+  const [count, last] = [question.rounds / each, question.last / each];
   const rows = curve.content?.answers ?? [];
   const spent = number(row.epsilon);
   const allowance = budgetOf(question.state) ?? 0;
   const best = rows.filter((each) => each.method === rows.at(-1).method);
   const least = Number.isFinite(spent) ? spent * (question.state.question === "epsilon" ? 1.5 : 1.2) : (best.at(-1)?.epsilon ?? 0) * 1.2;
   const high = fixedHigh ?? niceAbove(Math.max(allowance * 1.3, least) || 1);
+  chart.titles.x = each > 1 ? `epochs of ${digits(each)} rounds` : "rounds";
   chart.frame(last, high);
   for (const method of LAYERS) {
-    const points = rows.filter((each) => each.method === method).map((each) => [each.rounds, each.epsilon]);
+    const points = rows.filter((each) => each.method === method).map((point) => [point.rounds / each, point.epsilon]);
     if (points.length) chart.curve(points, method);
   }
   if (curve.refused !== undefined) chart.say(curve.refused);
   else if (!rows.length) chart.say("No finite ε is proven for any of these rounds.");
-  else if (best.at(-1).rounds < last) chart.say(`Beyond ${digits(best.at(-1).rounds)} round${best.at(-1).rounds === 1 ? "" : "s"} no finite ε is proven.`, true);
-  if (count <= last && spent <= high) chart.mark(count, spent, `${digits(count)} round${count === 1 ? "" : "s"}`, true);
+  else if (best.at(-1).rounds < question.last) chart.say(`Beyond ${counted(best.at(-1).rounds, each)} no finite ε is proven.`, true);
+  if (count <= last && spent <= high) chart.mark(count, spent, counted(question.rounds, each), true);
   return METHODS.filter((method) => rows.some((each) => each.method === method));
+}
+
+// Rounds, or epochs of so many rounds each.
+function counted(rounds, each) {
+  const count = rounds / each;
+  return `${digits(count, false)} ${each > 1 ? "epoch" : "round"}${count === 1 ? "" : "s"}`;
 }
 
 // The ε that a state asks to keep, null if it asks for none.

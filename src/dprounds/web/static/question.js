@@ -23,7 +23,7 @@ export function remembered(address) {
   return known.get(address);
 }
 
-function bestMethod({ mechanism }) {
+export function bestMethod({ mechanism }) {
   return MECHANISMS[mechanism].is_exact ? "exact" : "optimal";
 }
 
@@ -94,10 +94,17 @@ export class Question {
     return this.row.rounds ?? this.found.inputs.rounds;
   }
 
+  // How many rounds the curve counts as one: those of an epoch, where every record joins one of them.
+  get unit() {
+    return this.found?.inputs.rounds_per_epoch ?? 1;
+  }
+
   // How far the curve reaches: somewhat beyond the rounds in question, and not another length for every small move.
   get last() {
-    if (this.axis && (this.held || (this.rounds > 0.45 * this.axis && this.rounds < 0.93 * this.axis))) return this.axis;
-    return Math.min(Math.max(niceAbove(Math.max(this.rounds, 1) * 1.25), 10), 2 ** 53);
+    const { unit, rounds } = this;
+    if (this.axis && this.axis % unit === 0 && (this.held || (rounds > 0.45 * this.axis && rounds < 0.93 * this.axis))) return this.axis;
+    const count = Math.max(niceAbove(Math.max(rounds / unit, 1) * 1.25), unit > 1 ? 3 : 10);
+    return Math.min(Math.ceil(count) * unit, 2 ** 53);
   }
 
   // Whether all of it is there, as soon as that is known; false if the question was left before.

@@ -10,23 +10,31 @@ export function asPython(state, found, best) {
   const imports = new Set([maker]);
   const budget = [given.epsilon && `epsilon=${given.epsilon}`, given.delta && `delta=${given.delta}`, `method="${best.method}"`].filter(Boolean).join(", ");
 
-  const step = (noise, rate) => {
-    const made = `${maker}(${noise ?? parameters.map((name) => given[name]).join(", ")})`;
-    if (rate === null) return made;
-    imports.add("PoissonSampled");
-    return `PoissonSampled(${made}, ${rate})`;
-  };
+  const epoch = found.inputs.rounds_per_epoch ?? 1;
   const rate = given.batch_size ? `${given.batch_size} / ${given.dataset_size}` : given.sampling_rate ?? null;
-  const rounds = found.inputs.rounds ?? given.rounds;
+  const step = (noise, share = rate) => {
+    const made = `${maker}(${noise ?? parameters.map((name) => given[name]).join(", ")})`;
+    if (share === null) return made;
+    const [loader, sizes] = {
+      allocation: ["RandomAllocation", epoch],
+      shuffled: ["Shuffled", epoch],
+      "fixed-size": ["FixedSizeSampled", `${given.batch_size}, ${given.dataset_size}`],
+    }[given.sampling] ?? ["PoissonSampled", share];
+    imports.add(loader);
+    const more = [given.relation && `, relation="${given.relation}"`, given.group_size && `, group_size=${given.group_size}`].filter(Boolean).join("");
+    return `${loader}(${made}, ${sizes}${more})`;
+  };
+  // of an epoch, so many: part of one counts as one
+  const rounds = epoch > 1 && found.inputs.rounds !== undefined ? Math.ceil(found.inputs.rounds / epoch) : found.inputs.rounds ?? given.rounds;
   const lines = [];
   if (state.question === "rounds") {
     imports.add("max_rounds");
-    lines.push(`step = ${step(null, rate)}`, `print(max_rounds(step, ${budget}))`);
+    lines.push(`step = ${step(null)}`, `print(${epoch > 1 ? `${epoch} * ` : ""}max_rounds(step, ${budget}))`);
   } else if (state.question === "epsilon" || state.question === "delta") {
-    lines.push(`run = ${step(null, rate)} * ${rounds}`, `print(run.${state.question}(${budget}))`);
+    lines.push(`run = ${step(null)} * ${rounds}`, `print(run.${state.question}(${budget}))`);
   } else if (state.question === "noise") {
     imports.add("min_noise_multiplier");
-    lines.push(`print(min_noise_multiplier(lambda s: ${step("s", rate)} * ${rounds}, ${budget}))`);
+    lines.push(`print(min_noise_multiplier(lambda s: ${step("s")} * ${rounds}, ${budget}))`);
   } else if (given.rounds) {
     imports.add("max_sampling_rate");
     lines.push(`print(max_sampling_rate(lambda q: ${step(null, "q")} * ${given.rounds}, ${budget}))`);
