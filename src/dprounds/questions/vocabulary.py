@@ -29,6 +29,7 @@ __all__ = [
     "CONVERSION_METHODS",
     "FIELDS",
     "FROM_OTHERS",
+    "GROUPED_SAMPLINGS",
     "MECHANISMS",
     "METHODS",
     "NOISY_MECHANISMS",
@@ -102,6 +103,8 @@ RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
 }
 # Those for which only a bracket is proven.
 BRACKETED_SAMPLINGS = ("fixed-size", "shuffled")
+# Those for which it is known what several records of one person cost together.
+GROUPED_SAMPLINGS = ("poisson",)
 LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
 GROUP = "Records of one person that are protected together, of poisson"
 NEIGHBOURS = "Which data sets are neighbours, where there is a choice"

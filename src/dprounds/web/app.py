@@ -25,6 +25,7 @@ from dprounds.plots.style import LAYERS, METHOD_STYLES, LineStyle
 from dprounds.questions.vocabulary import (
     BRACKETED_SAMPLINGS,
     FIELDS,
+    GROUPED_SAMPLINGS,
     MECHANISMS,
     METHODS,
     QUESTIONS,
@@ -278,6 +279,7 @@ def _vocabulary() -> str:
                 "meaning": meaning,
                 "relations": RELATIONS_OF_SAMPLINGS[name],
                 "is_exact": name not in BRACKETED_SAMPLINGS,
+                "has_groups": name in GROUPED_SAMPLINGS,
             }
             for name, meaning in SAMPLINGS.items()
         },

@@ -42,8 +42,8 @@ function sampled(state) {
   const { sampling, mechanism } = state;
   if (sampling === "none") return [];
   const size = batchOf(state) === "rate" ? ["sampling_rate"] : ["batch_size", "dataset_size"];
-  // what a group costs is known for Gaussian noise on Poisson samples
-  return [...(batchesOf(state).length > 1 ? ["batch"] : []), ...size, "relation", ...(sampling === "poisson" && mechanism === "gaussian" ? ["group_size"] : [])];
+  // what a group costs is known for Gaussian noise alone
+  return [...(batchesOf(state).length > 1 ? ["batch"] : []), ...size, "relation", ...(LOADERS[sampling].has_groups && mechanism === "gaussian" ? ["group_size"] : [])];
 }
 
 // How a batch may be given: exactly that many of exactly this many records, where that is how it is drawn.
@@ -63,6 +63,11 @@ export function relationOf({ sampling, relation }) {
 
 export function relationsOf({ sampling }) {
   return LOADERS[sampling].relations;
+}
+
+// Whether several records of one person are protected together.
+export function isForGroup(state) {
+  return shown(state).includes("group_size") && plainNumber(state.values.group_size) !== UNSAID.group_size;
 }
 
 // The same question asked of another loader; null where it cannot be: batches of all records are other batches, and a share is no number of records.

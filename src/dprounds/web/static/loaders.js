@@ -1,7 +1,7 @@
 // What each loader costs for the same question, next to its name in the form. What one loader answers is the same for all that are compared with it.
 
 import { Lane, Refused, addressAt, ask } from "./asking.js";
-import { relationOf, withLoader, words } from "./fields.js";
+import { isForGroup, relationOf, withLoader, words } from "./fields.js";
 import { bestMethod, remember, remembered } from "./question.js";
 import { LOADERS, RELATIONS } from "./vocabulary.js";
 
@@ -53,6 +53,10 @@ export class LoaderCosts {
       const relation = shortRelation(other);
       if (state.relation !== null && relationOf(other) !== relationOf(state)) {
         this.form.showCost(loader, { text: "not known", note: shortRelation(state) });
+        continue;
+      }
+      if (isForGroup(state) && !isForGroup(other)) {
+        this.form.showCost(loader, { text: "not known", note: "for a group" });
         continue;
       }
       const address = addressAt(other.question, { ...words(other), method: bestMethod(other) });
