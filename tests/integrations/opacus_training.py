@@ -43,11 +43,12 @@ class Training:
         workers: int = 0,
         module: Any = None,
         accountant: str = "dprounds",
+        shuffle: bool = False,
         **options: Any,
     ) -> None:
         torch.manual_seed(0)
         data = torch.utils.data.TensorDataset(torch.randn(records, 4), torch.randint(0, 2, (records,)))
-        loader = torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers)
+        loader = torch.utils.data.DataLoader(data, batch_size=batch, num_workers=workers, shuffle=shuffle)
         module = torch.nn.Linear(4, 2) if module is None else module
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
         self.engine = opacus.PrivacyEngine(accountant=accountant)

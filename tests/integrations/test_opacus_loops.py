@@ -374,7 +374,7 @@ def other_loader(training: Training, kind: str) -> Any:
         return BatchMemoryManager(
             data_loader=loader, max_physical_batch_size=4, optimizer=training.optimizer
         ).__enter__()
-    return Training(noise_multiplier=1.0, poisson_sampling=False).loader
+    return torch.utils.data.DataLoader(data, batch_size=12)
 
 
 @pytest.mark.parametrize("endless", [False, True])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dprounds import Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError
+from dprounds import Gaussian, Laplace, ParameterError, PoissonSampled, Shuffled, UnsupportedError
 from dprounds.integrations.granted import Granted
 from dprounds.ledger import BudgetExceededError, Ledger, LedgerError
 
@@ -34,6 +34,8 @@ def test_a_round_takes_the_place_of_one_that_reveals_at_least_as_much(ledger: Le
     assert (granted.rounds_left(STEP), granted.rounds_left(less), granted.rounds_left(more)) == (3, 3, 0)
     assert granted.rounds_left(PoissonSampled(Gaussian(9.0), 0.05, relation="zero-out")) == 5
     assert granted.rounds_left(PoissonSampled(Gaussian(9.0), 0.05, relation="zero-out", group_size=2)) == 0
+    assert granted.rounds_left(Shuffled(Gaussian(8.0), steps=10)) == 2
+    assert granted.rounds_left(Shuffled(Gaussian(15.9), steps=10, relation="replace-one")) == 0
     granted.use(less * 2 + STEP)
     with pytest.raises(BudgetExceededError, match="0 such rounds are left"):
         granted.use(STEP * 1)

@@ -12,8 +12,8 @@ from dprounds._validate import show
 from dprounds.accountant import Accountant
 from dprounds.errors import BudgetExceededError, ParameterError
 from dprounds.integrations.checkpoints import locked, resolved, sync_folder
-from dprounds.mechanisms import Gaussian, PoissonSampled
-from dprounds.mechanisms.base import Mechanism, Run
+from dprounds.mechanisms import Gaussian, PoissonSampled, Shuffled
+from dprounds.mechanisms.base import REPLACE_ONE, Mechanism, Run
 
 if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
     from dprounds.ledger import Grant
@@ -172,6 +172,10 @@ def _sampled_gaussian(step: Mechanism) -> tuple[float, float] | None:
     """Noise and rate; None for other mechanisms."""
     if isinstance(step, Gaussian):
         return step.noise_multiplier, 1.0
+    if isinstance(step, Shuffled) and isinstance(step.mechanism, Gaussian):
+        # it is charged as noise without any sampling, whatever its batches; a record that is replaced moves a sum twice
+        noise = step.mechanism.noise_multiplier
+        return (0.5 * noise if step.relation == REPLACE_ONE else noise), 1.0
     if isinstance(step, PoissonSampled) and isinstance(step.mechanism, Gaussian) and step.group_size == 1:
         return step.mechanism.noise_multiplier, step.sampling_rate
     return None

@@ -43,18 +43,22 @@ class Account:
     other.
 
     `relation` says for which neighbours the steps are accounted, and `grant` under which grant they were made, if any.
+    With `batches`, a step at rate 1 is a pass over a loader that shuffles the records among so many.
     """
 
     history: list[Line]
     stamps: list[Stamp]
     relation: str = ZERO_OUT
     grant: GrantName | None = None
+    batches: int = 0
 
     @property
     def state(self) -> dict[str, Any]:
         """All of it, as `checked` takes it; without what older files do not have where that says nothing."""
         state: dict[str, Any] = {"history": self.history, "stamps": self.stamps, "relation": self.relation}
-        return state if self.grant is None else {**state, "grant": list(self.grant)}
+        if self.grant is not None:
+            state["grant"] = list(self.grant)
+        return {**state, "batches": self.batches} if self.batches else state
 
     def goes_on_from(self, other: Account) -> bool:
         """Whether the steps of `other` are the first steps of this account: the very same steps, not only as many."""
@@ -78,12 +82,13 @@ class Account:
         # a state of before there were relations, and one that Opacus wrote, is taken for the weaker one
         relation = _validate.choice("relation", state.get("relation", ZERO_OUT), (ZERO_OUT, ADD_REMOVE))
         grant = None if state.get("grant") is None else _checked_grant(state["grant"])
+        batches = _validate.count("batches", state.get("batches", 0))
         if "stamps" not in state:
-            return cls(history, [stamp_of(new_identity(), steps)] if steps else [], relation, grant)
+            return cls(history, [stamp_of(new_identity(), steps)] if steps else [], relation, grant, batches)
         stamps = _checked_stamps(state["stamps"])
         if (stamps[-1][1] if stamps else 0) != steps:
             raise ParameterError("The accountant's state must have as many steps as its stamps say: it was changed.")
-        return cls(history, stamps, relation, grant)
+        return cls(history, stamps, relation, grant, batches)
 
 
 def _checked_grant(value: object) -> GrantName:

@@ -22,7 +22,7 @@ from dprounds.integrations.granted import Granted
 from dprounds.integrations.opacus.account import Account, GrantName, Stamp, new_identity, stamp_of
 from dprounds.integrations.opacus.history import Line, checked_history, checked_line, one_step
 from dprounds.integrations.opacus.hook import StepHook, rate_drawn_here
-from dprounds.mechanisms.base import ZERO_OUT, Run
+from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, ZERO_OUT, Run
 
 if TYPE_CHECKING:  # a ledger needs SQLAlchemy, and this file does not
     from dprounds.ledger import Grant
@@ -67,7 +67,10 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
 
     The accountant cannot see, and assumes, that the batch of each step is one Poisson sample at the optimizer's rate,
     as `DPDataLoader` draws it. (It draws multiples of 2^-24; every rate is rounded up to one when it is accounted.)
-    After ``make_private(poisson_sampling=False)`` a batch is not a Poisson sample. And batches that the loop itself
+    After ``make_private(poisson_sampling=False)`` the loader goes through all records once in a pass, shuffled. Then
+    ``(noise_multiplier, 1.0, 1)`` is recorded with the first step of each pass, and `run` has a `Shuffled` epoch for
+    it; loaders of which that cannot be told are refused. It assumes that each step's batch is a new one of the pass
+    that was begun last. And batches that the loop itself
     sums through ``optimizer.signal_skip_step`` look like the parts of one batch that a `BatchMemoryManager` has split:
     one step is recorded where several are due, and the epsilon is below the truth. Batches summed by several
     ``backward`` before a step are seen, and refused until `allow_accumulation` says what they are.
@@ -84,6 +87,8 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         self._journal: Journal | None = None
         # None until a loader was made private
         self._relation: str | None = None
+        # of a pass over a loader that shuffles; 0 if there was none
+        self._batches = 0
         # the grant that these steps are made under, what is left of it, and the file in which they are counted ahead
         self._grant_name: GrantName | None = None
         self._granted: Granted | None = None
@@ -92,7 +97,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     def __getstate__(self) -> dict[str, Any]:
         # a copy goes on independently, under a new name, without the file, and without leave to use the grant
         account = self._account()
-        kept = {"_relation": self._relation, "_grant_name": self._grant_name}
+        kept = {"_relation": self._relation, "_batches": self._batches, "_grant_name": self._grant_name}
         return {
             "history": account.history,
             "_stamps": account.stamps,
@@ -126,7 +131,24 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     @property
     def run(self) -> Run:
         """Everything recorded, as one run for `relation`. Refuses a step without noise, which no run describes."""
-        return self._run_of(checked_history(self.history))
+        return self.run_for(self.relation)
+
+    def run_for(self, relation: str) -> Run:
+        """Everything recorded, for other neighbours: ``"zero-out"``, ``"add-remove"`` or ``"replace-one"``.
+
+        Guarantee
+        ---------
+        Raises `UnsupportedError` for add-remove where the number of records is used, or a run that bounds the training.
+        """
+        relation = _validate.choice("relation", relation, RELATIONS)
+        if relation == ADD_REMOVE != self.relation:
+            raise UnsupportedError(
+                "This training used the number of records, so that adding or removing one is not covered: use "
+                "make_private_with_public_records."
+            )
+        lines = checked_history(self.history)
+        parts = ((one_step(noise, rate, relation, self._batches) * steps).parts for noise, rate, steps in lines)
+        return Run(tuple(chain.from_iterable(parts)))
 
     @property
     def relation(self) -> str:
@@ -205,7 +227,7 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     def _one_step(self, noise: float, rate: float) -> Run:
         if noise == 0 and rate > 0:
             raise UnsupportedError("No grant covers a step without noise, so it was not made.")
-        return one_step(noise, rate, self.relation)
+        return one_step(noise, rate, self.relation, self._batches)
 
     def _count_in(self, file: Path, saved: Account | None) -> None:
         """Count the steps under the grant in this file from now on, if there is a grant; `saved` is what it holds."""
@@ -221,13 +243,22 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
             self._granted.begin(resumes=False)  # before the file names the grant: whoever finds it there may resume
             self._file = file
 
-    def get_epsilon(self, delta: float, *, method: str | None = None, poisson: bool = True, **ignored: object) -> float:
+    def get_epsilon(
+        self,
+        delta: float,
+        *,
+        method: str | None = None,
+        relation: str | None = None,
+        poisson: bool = True,
+        **ignored: object,
+    ) -> float:
         """Epsilon of all steps so far, at `delta`; ``inf`` if one of them added no noise.
 
         Guarantee
         ---------
         Raises, or returns an epsilon at which the training so far is (epsilon, delta)-DP, if each step's batch is one
-        Poisson sample, whole or split by a `BatchMemoryManager`, or a sum as it was declared to `allow_accumulation`.
+        Poisson sample, or one of a shuffled pass, whole or split by a `BatchMemoryManager`, or a sum as it was declared
+        to `allow_accumulation`.
         It holds for replacing a record by an empty one, the number of records being public; after
         `make_private_with_public_records` it holds for adding or removing one record. Errs upward.
 
@@ -237,6 +268,8 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
             Failure mass, in (0, 1); below 1/n, since publishing one of n records has a delta of 1/n.
         method
             The bound; by default exact, or by the best Rényi order for too few steps to be summed.
+        relation
+            As for `run_for`; by default the accountant's own.
         poisson
             As in Opacus's GDP accountant, but only Poisson samples are accounted here.
 
@@ -245,13 +278,13 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
         refused.
         """
         if ignored and (unknown := sorted(ignored.keys() - _names_in_opacus())):
-            raise ParameterError(f"get_epsilon takes method and poisson, got {_validate.show(unknown[0])}.")
+            raise ParameterError(f"get_epsilon takes method, relation and poisson, got {_validate.show(unknown[0])}.")
         if poisson is not True:
             raise UnsupportedError("Only Poisson samples are accounted here: draw batches with DPDataLoader.")
         delta = _validate.real("delta", delta, _validate.DELTA)
         if self._lacks_noise():
             return math.inf
-        return self.run.epsilon(delta=delta, method=method)
+        return self.run_for(relation or self.relation).epsilon(delta=delta, method=method)
 
     def __len__(self) -> int:
         """The number of steps so far."""
@@ -334,31 +367,24 @@ class ExactAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
             raise ParameterError(
                 f"The accountant's state must be of the grant {self._grant_name}, got {account.grant}."
             )
+        batches = max(self._batches, account.batches)
         known = {self._relation, account.relation if account.history else None} - {None}
         relation = known.pop() if len(known) == 1 else ZERO_OUT
-        return replace(account, grant=self._grant_name or account.grant, relation=relation or ZERO_OUT)
+        named = self._grant_name or account.grant
+        return replace(account, grant=named, relation=relation or ZERO_OUT, batches=batches)
 
     def _adopt(self, account: Account) -> None:
         """Take over the grant of an account, and its relation where it has steps."""
         joined = self._joined(account)
-        self._grant_name = joined.grant
+        self._grant_name, self._batches = joined.grant, joined.batches
         if account.history:
             self._relation = joined.relation
-
-    def _run_of(self, lines: list[Line]) -> Run:
-        return Run(
-            tuple(
-                chain.from_iterable(
-                    (one_step(noise, rate, self.relation) * steps).parts for noise, rate, steps in lines
-                )
-            )
-        )
 
     def _account(self) -> Account:
         """The recorded steps, and the accountants that recorded them."""
         history = checked_history(self.history)
         stamps = self._stamps_after(sum(steps for _, _, steps in history))
-        return Account(history, stamps, self.relation, self._grant_name)
+        return Account(history, stamps, self.relation, self._grant_name, self._batches)
 
     def _stamps_after(self, steps: int) -> list[Stamp]:
         """The stamps of an account of `steps` steps, those that were restored and those of this accountant."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from dprounds import _validate
 from dprounds.errors import ParameterError
-from dprounds.mechanisms import Gaussian, PoissonSampled
-from dprounds.mechanisms.base import ADD_REMOVE, Run
+from dprounds.mechanisms import Gaussian, PoissonSampled, Shuffled
+from dprounds.mechanisms.base import ADD_REMOVE, REPLACE_ONE, Run
 
 __all__ = [
     "ANY",
@@ -109,15 +109,20 @@ def drawn_rate(rate: float) -> float:
 
 
 @lru_cache(maxsize=4096)  # a schedule looks the same steps up again and again
-def one_step(noise: float, rate: float, relation: str = ADD_REMOVE) -> Run:
+def one_step(noise: float, rate: float, relation: str = ADD_REMOVE, batches: int = 0) -> Run:
     """One step. At rate 1 it is a plain Gaussian, whose two directions are equal; at rate 0 the batch is empty.
 
-    It costs the same by either relation of `ExactAccountant`.
+    It costs the same for add-remove and for zero-out. With `batches`, a step at rate 1 is a pass over a loader that
+    shuffles the records among so many of them.
     """
     if rate == 0:
         return Run()
     rate = drawn_rate(rate)
-    return (Gaussian(noise) if rate == 1 else PoissonSampled(Gaussian(noise), rate, relation=relation)) * 1
+    if rate < 1:
+        return PoissonSampled(Gaussian(noise), rate, relation=relation) * 1
+    if batches:
+        return Shuffled(Gaussian(noise), batches, relation) * 1
+    return Gaussian(0.5 * noise if relation == REPLACE_ONE else noise) * 1
 
 
 def line_of_passes(noise: float, rate: float, passes: int, over: str) -> Line:

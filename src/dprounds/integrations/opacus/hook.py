@@ -16,6 +16,7 @@ from opacus.optimizers import AdaClipDPOptimizer, DPOptimizer, DPOptimizerFastGr
 from dprounds.errors import InfeasibleError, ParameterError, UnsupportedError
 from dprounds.integrations.opacus.budget import Budget
 from dprounds.integrations.opacus.history import ONE, ROUNDING, SEPARATE, Line, line_of_passes
+from dprounds.integrations.opacus.passes import Passes
 
 __all__ = ["CLIPPED_AT", "Loop", "StepHook", "forget_split_batches", "hook_of", "rate_drawn_here"]
 
@@ -40,6 +41,7 @@ class Records(Protocol):
 
     history: list[Line]
     _journal: Journal | None
+    _batches: int
 
     @property
     def relation(self) -> str:
@@ -94,10 +96,17 @@ class StepHook:
     series: int = 0
     # whether a loop is drawing another batch after its first one
     draws_on: bool = False
+    # of a loader that goes through all records in a pass: those begun, those that are recorded, and of the last one the
+    # steps and their least noise
+    loader: Passes | None = None
+    recorded_passes: int = 0
+    steps_of_pass: int = 0
+    noise_of_pass: float = math.inf
 
     def __deepcopy__(self, memo: dict[int, Any]) -> StepHook:
         accountant = memo.get(id(self.accountant), self.accountant)
-        return StepHook(accountant, self.sample_rate, self.loops, self.over, self.then)
+        # a copy records each pass again that it makes steps in
+        return StepHook(accountant, self.sample_rate, self.loops, self.over, self.then, loader=self.loader)
 
     def saw_part(self, optimizer: DPOptimizer) -> None:
         """Take note of a part of a batch, clipped and added to the sum."""
@@ -139,7 +148,36 @@ class StepHook:
                 "themselves sums. Call optimizer.step() once for each backward()."
             )
         over = ONE if passes == 1 else self._over(passes)
-        noise, rate, releases = line_of_passes(_noise_over(optimizer, clipped), self.sample_rate, passes, over)
+        least = _noise_over(optimizer, clipped)
+        if self.loader is None:
+            noise, rate, releases = line_of_passes(least, self.sample_rate, passes, over)
+        else:
+            # each of the k sums may hold the record, in a pass that it is in once
+            noise, rate, _ = line_of_passes(least, 1.0, passes, ONE)
+            releases = self._new_passes(self.loader, noise)
+        self._record(noise, rate, releases)
+        if self.loader is not None:
+            self.steps_of_pass = 1 + (0 if self.loader.begun > self.recorded_passes else self.steps_of_pass)
+            self.recorded_passes = self.loader.begun
+            self.noise_of_pass = noise if releases else self.noise_of_pass
+        self.end_loops()
+        if self.then is not None:
+            self.then(optimizer)
+
+    def _new_passes(self, loader: Passes, noise: float) -> int:
+        """How many passes to record with a step: those begun since the last one, or once more one with less noise."""
+        new = loader.begun - self.recorded_passes
+        if not loader.begun or (0 if new else self.steps_of_pass) >= loader.drawn:
+            raise UnsupportedError(
+                "This step has no batch of its own from the loader that make_private returned, so it was not made. "
+                "With poisson_sampling=False each batch of a pass is for one step."
+            )
+        return new or int(noise < self.noise_of_pass)
+
+    def _record(self, noise: float, rate: float, releases: int) -> None:
+        """Record so many releases, or raise where a budget or a grant does not allow them."""
+        if not releases:
+            return
         for loop in self.loops:
             budget = loop.budget
             if not budget.affords(noise, rate, releases):
@@ -153,12 +191,10 @@ class StepHook:
         if journal is not None:
             planned = min((loop.budget.planned(noise, rate) for loop in self.loops), default=math.inf)
             planned = min(planned, self.accountant.granted_steps(noise, rate))
-            journal.reserve(noise, rate, releases, planned - releases)
+            ahead = planned - releases if self.loader is None else 0  # a pass is too much to be lost to a kill
+            journal.reserve(noise, rate, releases, ahead)
         for _ in range(releases):
             self.accountant.step(noise_multiplier=noise, sample_rate=rate)
-        self.end_loops()
-        if self.then is not None:
-            self.then(optimizer)
 
     def _over(self, passes: int) -> str:
         """What the passes of a step were over; refused if that was not declared, or cannot be true."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 from opacus.optimizers import DPOptimizer
 
 from dprounds import _validate
-from dprounds.errors import ParameterError
+from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.integrations.opacus.budget import Budget
 from dprounds.integrations.opacus.history import ONE, READINGS, SEPARATE, drawn_rate, line_of_passes, one_step
 from dprounds.integrations.opacus.hook import Loop, StepHook, forget_split_batches, hook_of
@@ -66,6 +66,11 @@ def while_affordable(
         The bound to plan by; exact by default.
     """
     hook = hook_of(optimizer)
+    if hook.loader is not None:
+        raise UnsupportedError(
+            "while_affordable is for Poisson samples. With poisson_sampling=False plan whole passes: "
+            "max_rounds(planned_run(optimizer, steps=len(data_loader)), epsilon=…, delta=…) of them."
+        )
     passes = _validate.count("accumulated", accumulated, least=1)
     budget = Budget(hook.accountant, epsilon=epsilon, delta=delta, method=method)
     if optimizer._step_skip_queue or optimizer._is_last_step_skipped:
@@ -162,9 +167,15 @@ def planned_run(optimizer: DPOptimizer, *, steps: int, accumulated: int = 1) -> 
         How often ``backward`` is called before each step; on what, `allow_accumulation` says.
     """
     hook, passes = hook_of(optimizer), _validate.count("accumulated", accumulated, least=1)
+    rounds, relation = _validate.count("steps", steps), hook.accountant.relation
+    if hook.loader is not None:  # with a loader that shuffles, whole passes
+        noise, rate, _ = line_of_passes(optimizer.noise_multiplier, 1.0, passes, ONE)
+        batches = rounds if hook.over == ONE else rounds * passes
+        epochs = -(-batches // len(hook.loader))
+        return one_step(noise, rate, relation, hook.loader.batches) * epochs
     over = hook.over or (ONE if passes == 1 else SEPARATE)
     noise, rate, releases = line_of_passes(optimizer.noise_multiplier, hook.sample_rate, passes, over)
-    return one_step(noise, rate, hook.accountant.relation) * (releases * _validate.count("steps", steps))
+    return one_step(noise, rate, relation) * (releases * rounds)
 
 
 def allow_accumulation(optimizer: DPOptimizer, *, over: str) -> None:

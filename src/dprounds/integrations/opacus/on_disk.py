@@ -21,7 +21,7 @@ __all__ = ["count_ahead"]
 FORMAT = "dprounds.opacus"
 VERSION = 1
 KEYS = {"format", "version", "history", "stamps"}
-OPTIONAL_KEYS = {"relation", "grant"}  # written since the first files
+OPTIONAL_KEYS = {"relation", "grant", "batches"}  # written since the first files
 
 
 @contextmanager

@@ -9,6 +9,8 @@ Each does what it did before. Where the optimizer's hook is a `StepHook`, it als
   with the parameters;
 - ``BatchSplittingSampler.__iter__``, whose flags say where a batch ends that was split, refuses to begin while flags of
   an earlier pass are left, and to go on when its own were dropped;
+- ``PrivacyEngine.make_private`` counts the passes over a loader that it leaves as it is, by ``poisson_sampling=False``,
+  or refuses it, and ``make_private_with_epsilon``, which plans for Poisson samples, refuses that argument;
 - ``UniformWithReplacementSampler.__iter__`` and its distributed form report each draw and its rate to `watched_draws`.
 """
 
@@ -20,13 +22,16 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, NamedTuple
 
+from opacus import PrivacyEngine
 from opacus.grad_sample import GradSampleHooksFastGradientClipping
 from opacus.optimizers import DPOptimizer
 from opacus.utils.batch_memory_manager import BatchSplittingSampler
 from opacus.utils.uniform_sampler import DistributedUniformWithReplacementSampler, UniformWithReplacementSampler
 
 from dprounds.errors import UnsupportedError
-from dprounds.integrations.opacus.hook import CLIPPED_AT, StepHook
+from dprounds.integrations.opacus.accountant import ExactAccountant
+from dprounds.integrations.opacus.hook import CLIPPED_AT, StepHook, hook_of
+from dprounds.integrations.opacus.passes import counted_passes
 
 __all__ = ["Draw", "watched_draws"]
 
@@ -157,6 +162,38 @@ def _with_draws_reported(method: Callable[..., Any]) -> Callable[..., Any]:
     return draws
 
 
+def _with_passes_counted(method: Callable[..., Any]) -> Callable[..., Any]:
+    def make_private(engine: PrivacyEngine, **options: Any) -> Any:  # noqa: ANN401  (Opacus has no types)
+        if options.get("poisson_sampling", True) or not isinstance(engine.accountant, ExactAccountant):
+            return method(engine, **options)
+        counted_passes(options["data_loader"])  # refuses it before anything is changed
+        _, optimizer, *_, loader = made = method(engine, **options)
+        passes, hook = counted_passes(loader), hook_of(optimizer)
+        if passes is None:
+            hook.sample_rate = max(hook.sample_rate, loader.batch_sampler.sample_rate)
+            return made
+        object.__setattr__(loader, "batch_sampler", passes)  # PyTorch has no other way to change it
+        hook.loader, hook.recorded_passes = passes, passes.begun
+        engine.accountant._batches = max(engine.accountant._batches, passes.batches)
+        return made
+
+    return make_private
+
+
+def _with_passes_refused(method: Callable[..., Any]) -> Callable[..., Any]:
+    def make_private_with_epsilon(engine: PrivacyEngine, **options: Any) -> Any:  # noqa: ANN401  (Opacus has no types)
+        if not options.get("poisson_sampling", True) and isinstance(engine.accountant, ExactAccountant):
+            raise UnsupportedError(
+                "make_private_with_epsilon plans for Poisson samples. With poisson_sampling=False call make_private, "
+                "with noise by get_noise_multiplier(target_epsilon=…, target_delta=…, sample_rate=1.0, steps=epochs)."
+            )
+        return method(engine, **options)
+
+    return make_private_with_epsilon
+
+
+_replace(PrivacyEngine, "make_private", _with_passes_counted)
+_replace(PrivacyEngine, "make_private_with_epsilon", _with_passes_refused)
 _replace(DPOptimizer, "_check_skip_next_step", _with_parts_seen)
 _replace(DPOptimizer, "attach_step_hook", _with_hook_kept)
 _replace(GradSampleHooksFastGradientClipping, "get_clipping_coef", _with_norms_kept)
