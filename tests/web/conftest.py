@@ -46,11 +46,11 @@ class Served:
 Start = Callable[..., Served]
 
 
-def start(log: Path, arguments: str = "port=0", worker: str = "") -> Served:
-    """A server, whose workers run a program of the test's own if there is one."""
-    program = f"from dprounds.web.server import serve; serve({arguments})"
+def start(log: Path, arguments: str = "port=0", worker: str = "", before: str = "") -> Served:
+    """A server, whose workers run a program of the test's own if there is one; and what it runs before it serves."""
+    program = f"{before}\nfrom dprounds.web.server import serve; serve({arguments})"
     if worker:
-        program = f"from dprounds.web import pool; pool.WORKER = ('-P', '-c', {worker!r}); {program}"
+        program = f"from dprounds.web import pool\npool.WORKER = ('-P', '-c', {worker!r})\n{program}"
     with log.open("w") as errors:
         process = subprocess.Popen(
             [sys.executable, "-c", program],

@@ -25,6 +25,14 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", help="A name that the server goes by, such as that of a proxy; may be repeated."),
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger",
+            metavar="URL",
+            help="A ledger that those with a token may ask over HTTP, and see on the page; none by default.",
+        ),
+    ] = None,
 ) -> None:
     """Open the planner as a page on this machine: move the budget, see the rounds.
 
@@ -46,4 +54,5 @@ def serve(
         workers=workers,
         seconds=seconds,
         hosts=allow_host or (),
+        ledger=ledger,
     )

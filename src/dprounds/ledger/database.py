@@ -145,7 +145,7 @@ class Database:
 
         def durable(connection: Any, _: object) -> None:  # noqa: ANN401  (of whichever driver)
             with connection.cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = {milliseconds:d}")
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", (f"{milliseconds}ms",))
                 cursor.execute("SET synchronous_commit = on")
             connection.commit()
 

@@ -193,9 +193,9 @@ class Filter(ABC):
         def share(rounds: int) -> float:
             try:
                 cost = self.cost(step * rounds, left=left)
-            except (NumericalError, UnsupportedError):
+                shares = [amount / max(most, 1) for amount, most in zip(cost, left, strict=True)]
+            except (NumericalError, UnsupportedError, OverflowError):  # the last where a share is beyond the doubles
                 return math.inf
-            shares = [amount / max(most, 1) for amount, most in zip(cost, left, strict=True)]
             return min(max(shares), 1.0) if self.fits(cost, left) else max(*shares, 1.0 + 1e-9)
 
         return largest_integer(share, 1.0, guess=self._guessed_rounds(step, left), most=MOST_ROUNDS) or 0

@@ -9,6 +9,7 @@
 | `worker.py`, `pool.py` | processes that compute, and can be stopped when they take too long |
 | `guard.py` | what every request must pass and every response must carry |
 | `description.py` | the OpenAPI description |
+| `budgets/` | the ledger over HTTP, where one is served |
 | `app.py`, `server.py` | the routes; the port, the signals |
 | `static/` | the page itself |
 

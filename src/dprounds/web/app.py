@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -41,6 +42,9 @@ from dprounds.web.guard import POLICY_OF_DOCUMENTATION, Guard
 from dprounds.web.pool import BusyError, CrashedError, GoneError, Pool, TooLongError
 from dprounds.web.reading import given_in_body, given_in_query
 from dprounds.web.worker import encoded
+
+if TYPE_CHECKING:
+    from dprounds.web.budgets.endpoints import Budgets
 
 __all__ = ["LARGEST_BODY_BYTES", "create_app"]
 
@@ -82,6 +86,7 @@ def create_app(
     waiting: int = MOST_WAITING_QUESTIONS,
     hosts: Iterable[str] = (),
     documentation: Path = BUILT_DOCUMENTATION,
+    ledger: str | None = None,
 ) -> ASGIApp:
     """The application, to be served by an ASGI server.
 
@@ -97,15 +102,22 @@ def create_app(
         Names that the server goes by, in addition to localhost and its numbers.
     documentation
         A folder of HTML to serve at ``/docs/``, if there is one.
+    ledger
+        The URL of a ledger, to be asked over HTTP by those who have a token; by default there is none.
     """
     pool = Pool(workers=workers, seconds=seconds, waiting=waiting, cache_bytes=CACHE_BYTES)
+    budgets = None if ledger is None else _budgets(ledger, pool)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await pool.open()
+        if budgets is not None:
+            budgets.open()
         try:
             yield
         finally:
+            if budgets is not None:
+                await asyncio.get_running_loop().run_in_executor(None, budgets.close)
             await pool.close()
 
     app = FastAPI(
@@ -128,6 +140,8 @@ def create_app(
                 responses=responses(question.name),
                 response_class=Response,
             )
+    if budgets is not None:
+        budgets.add_to(app)
     documents = _documents(documentation)
     page = _page(has_documentation="/docs/index.html" in documents)
     for path, file in (page | documents).items():
@@ -171,20 +185,26 @@ def _endpoint(pool: Pool, question: Question, method: str) -> Callable[[Request]
     return ask
 
 
-async def _body(request: Request) -> bytes:
+def _budgets(url: str, pool: Pool) -> Budgets:
+    from dprounds.web.budgets.endpoints import Budgets  # noqa: PLC0415  (needs the extra `ledger`, as nothing else here)
+
+    return Budgets(url, pool, _body)
+
+
+async def _body(request: Request, most: int = LARGEST_BODY_BYTES) -> bytes:
     """The body, if it is declared as JSON, small, and there in time."""
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be JSON, with content-type application/json.", CLOSE)
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared[:20]) > LARGEST_BODY_BYTES:
-        raise HTTPException(413, f"The body must have at most {LARGEST_BODY_BYTES} bytes.", CLOSE)
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise HTTPException(413, f"The body must have at most {most} bytes.", CLOSE)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for piece in request.stream():
                 body += piece
-                if len(body) > LARGEST_BODY_BYTES:
-                    raise HTTPException(413, f"The body must have at most {LARGEST_BODY_BYTES} bytes.", CLOSE)
+                if len(body) > most:
+                    raise HTTPException(413, f"The body must have at most {most} bytes.", CLOSE)
     except ClientDisconnect:
         raise GoneError from None
     except TimeoutError:
@@ -202,7 +222,7 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     content = encoded({"error": PHRASES.get(error.status_code, error.detail)})
     headers = dict(error.headers or {})
-    if error.status_code == 405 and request.url.path.startswith("/api/"):
+    if error.status_code == 405 and request.url.path.removeprefix("/api/") in QUESTIONS:
         headers["Allow"] = "GET, POST"  # of all routes at this address, not of the first alone
     return Response(content, error.status_code, headers=headers, media_type="application/json")
 

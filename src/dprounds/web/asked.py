@@ -20,7 +20,7 @@ from dprounds.questions.rows import assumptions, known_size, needed_delta
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
 from dprounds.questions.wording import delta_remark, plain, rounded
 
-__all__ = ["MOST_ENTRIES", "answer"]
+__all__ = ["MOST_ENTRIES", "answer", "value_of"]
 
 # More entries of a table than this no accountant keeps.
 MOST_ENTRIES = 256
@@ -44,12 +44,12 @@ def answer(question: str, given: Mapping[str, object], known: Sequence[Mapping[s
     known
         Rows that are known: what the same question was answered when it was asked by one method.
     """
-    values = {name: _value(name, value) for name, value in given.items()}
+    values = {name: value_of(name, value) for name, value in given.items()}
     rows = [Answer.from_dict(row) for row in known]
     return ANSWERS[question](values | ({"known": {row.method: row.values for row in rows}} if rows else {}))
 
 
-def _value(name: str, value: object) -> object:
+def value_of(name: str, value: object) -> object:
     """A value of JSON as Python has it."""
     if WORDS[name].may_be_infinite and value == "inf":
         return math.inf

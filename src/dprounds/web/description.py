@@ -9,7 +9,7 @@ from dprounds.questions.vocabulary import MECHANISMS, METHODS, WORDS, Question, 
 from dprounds.questions.wording import RELATIONS_IN_WORDS, SAMPLINGS_IN_WORDS
 from dprounds.web.asked import MOST_ENTRIES
 
-__all__ = ["REFUSALS", "operation", "responses"]
+__all__ = ["REFUSAL", "REFUSALS", "Schema", "operation", "responses", "schema_of"]
 
 Schema = dict[str, Any]
 
@@ -44,7 +44,7 @@ REFUSALS = {
 }
 
 
-def _schema(question: Question, word: Word) -> Schema:
+def schema_of(question: Question, word: Word) -> Schema:
     """The values of a word."""
     if word.name == "mechanism":
         return {"type": "string", "enum": list(MECHANISMS), "default": "gaussian"}
@@ -77,7 +77,7 @@ def operation(question: Question, method: str) -> Schema:
                 "in": "query",
                 "required": word.name in question.needs,
                 "description": f"{word.meaning}.",
-                "schema": _schema(question, word),
+                "schema": schema_of(question, word),
                 **({"style": "form", "explode": False} if word.kind == "list" else {}),
                 **({"example": question.example[word.name]} if word.name in question.example else {}),
             }
@@ -86,7 +86,7 @@ def operation(question: Question, method: str) -> Schema:
         return {**about, "parameters": parameters}
     schema = {
         "type": "object",
-        "properties": {word.name: {**_schema(question, word), "description": f"{word.meaning}."} for word in words},
+        "properties": {word.name: {**schema_of(question, word), "description": f"{word.meaning}."} for word in words},
         "required": list(question.needs),
         "additionalProperties": False,
     }

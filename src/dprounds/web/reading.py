@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from typing import NoReturn
 from urllib.parse import parse_qsl
 
@@ -16,7 +17,7 @@ from dprounds.errors import ParameterError
 from dprounds.questions.numbers import BeyondDoublesError, double
 from dprounds.questions.vocabulary import QUESTIONS, WORDS
 
-__all__ = ["given_in_body", "given_in_query"]
+__all__ = ["given_in_body", "given_in_query", "json_object", "words_in_query"]
 
 # A number as JSON writes it. Most digits: any integer that a double reaches has fewer.
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -31,6 +32,14 @@ def given_in_body(question: str, body: bytes) -> dict[str, object]:
     >>> given_in_body("convert", b'{"order": 8, "rdp": 0.5, "delta": 1e-5}')
     {'order': 8, 'rdp': 0.5, 'delta': 1e-05}
     """
+    given = json_object(body)
+    for name in given:
+        _known(question, name)
+    return given
+
+
+def json_object(body: bytes) -> dict[str, object]:
+    """The values of a JSON object by name, whatever the names are; none is null, or a number that no double holds."""
     try:
         given = json.loads(
             body.decode(),
@@ -48,7 +57,6 @@ def given_in_body(question: str, body: bytes) -> dict[str, object]:
     if not isinstance(given, dict):
         raise ParameterError(f"The body must be a JSON object of numbers and words, got {show(given)}.")
     for name, value in given.items():
-        _known(question, name)
         if value is None:
             raise ParameterError(
                 "{argument} must have a value, got null.", argument=name, advice="Leave it out instead."
@@ -66,14 +74,8 @@ def given_in_query(question: str, query: bytes) -> dict[str, object]:
     >>> given_in_query("rounds", b"noise_multiplier=1.1&rounds=100&mechanism=gaussian")
     {'noise_multiplier': 1.1, 'rounds': 100, 'mechanism': 'gaussian'}
     """
-    try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
-    except UnicodeError:
-        raise ParameterError("The address must hold its words in UTF-8, percent-encoded.") from None
-    except ValueError:
-        raise ParameterError("The address must hold at most 64 words.") from None
     given: dict[str, object] = {}
-    for name, text in pairs:
+    for name, text in _pairs(query):
         _known(question, name)
         if name in given:
             raise ParameterError("{argument} must be given once, got it twice.", argument=name)
@@ -84,6 +86,25 @@ def given_in_query(question: str, query: bytes) -> dict[str, object]:
             numbers = [_held(name, _number(item)) for item in (text.split(",") if is_list else [text])]
             given[name] = numbers if is_list else numbers[0]
     return given
+
+
+def words_in_query(query: bytes, *, numbers: Collection[str]) -> dict[str, object]:
+    """Texts by name, whatever the names are, from the part of an address after its question mark; some are numbers."""
+    given: dict[str, object] = {}
+    for name, text in _pairs(query):
+        if name in given:
+            raise ParameterError("Every word must be given once, got one twice.")
+        given[name] = _held(name, _number(text)) if name in numbers else text
+    return given
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64)
+    except UnicodeError:
+        raise ParameterError("The address must hold its words in UTF-8, percent-encoded.") from None
+    except ValueError:
+        raise ParameterError("The address must hold at most 64 words.") from None
 
 
 def _known(question: str, name: str) -> None:

@@ -146,6 +146,7 @@ def serve(
     workers: int = 3,
     seconds: float = 10.0,
     hosts: Sequence[str] = (),
+    ledger: str | None = None,
     say: Callable[[str], None] = _say,
 ) -> None:
     """Serve the page until SIGTERM or SIGINT.
@@ -164,6 +165,8 @@ def serve(
         How long one computation may take.
     hosts
         Names that the server goes by, in addition to `host`, localhost and numeric addresses.
+    ledger
+        The URL of a ledger, to be asked over HTTP by those who have a token; by default there is none.
     say
         What takes the one line that says where the page is.
     """
@@ -178,7 +181,7 @@ def serve(
             # in a thread of its own: some browsers return only when they are closed
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    app = create_app(workers=workers, seconds=seconds, hosts=(host, *hosts))
+    app = create_app(workers=workers, seconds=seconds, hosts=(host, *hosts), ledger=ledger)
     with listening:
         _Server(_config(app), ready).run(sockets=[listening])
 

@@ -24,6 +24,7 @@ from types import FrameType
 from typing import BinaryIO
 
 from dprounds.errors import PrivacyError
+from dprounds.questions.vocabulary import QUESTIONS
 from dprounds.web.asked import answer
 
 __all__ = ["FRAME", "GIVEN_UP", "NO_LONGER_WANTED", "READY", "encoded", "main"]
@@ -48,6 +49,10 @@ def reply(line: bytes) -> tuple[int, bytes]:
     """Status and answer to one line: 200, or 422 with the library's sentence."""
     question, given, known = json.loads(line)
     try:
+        if question not in QUESTIONS:
+            from dprounds.web.budgets import prices  # noqa: PLC0415  (needs the extra `ledger`, as no other question)
+
+            return 200, encoded(prices.answer(question, given))
         return 200, encoded(answer(question, given, known))
     except PrivacyError as error:
         return 422, encoded({"error": str(error)})
