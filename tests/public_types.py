@@ -34,11 +34,14 @@ from dprounds import (
     RdpCurve,
     Shuffled,
     UnsupportedError,
+    banded_matrix_mechanism,
     best_plan,
     delta_from_rdp,
     epsilon_from_rdp,
     frontier,
     joint_range,
+    matrix_mechanism,
+    matrix_sensitivity,
     max_rounds,
     max_sampling_rate,
     min_noise_multiplier,
@@ -85,6 +88,13 @@ def plans_are_numbers(step: Mechanism) -> None:
     assert_type(rate, float)
     assert_type([row.noise_multiplier for row in frontier(4_000, epsilon=1.0, delta=1e-5, epochs=10).rows], list[float])
     assert_type(best_plan(4_000, epsilon=1.0, delta=1e-5, epochs=10).plan.rounds, int)
+
+
+def matrices_make_releases() -> None:
+    """Noise that is correlated between steps."""
+    assert_type(matrix_sensitivity([1.0, 0.5], steps=10), float)
+    assert_type(matrix_mechanism(2.0, [[1.0]]), Gaussian)
+    assert_type(banded_matrix_mechanism(2.0, [1.0, 0.5], steps=10, sampling_rate=0.1), Run)
 
 
 def conversions_take_arrays() -> None:

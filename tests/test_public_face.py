@@ -15,6 +15,7 @@ NAMES = {
     *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "CertificateError", "DiscreteGaussian"),
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
     *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled", "Shuffled"),
+    *("banded_matrix_mechanism", "matrix_mechanism", "matrix_sensitivity"),
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
     *("frontier", "best_plan"),
     *("PrivacyError", "ParameterError", "UnsupportedError", "InfeasibleError", "NumericalError"),

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
         RandomizedResponse,
         RdpCurve,
         Shuffled,
+        banded_matrix_mechanism,
+        matrix_mechanism,
+        matrix_sensitivity,
     )
     from dprounds.planning import best_plan, frontier, max_rounds, max_sampling_rate, min_noise_multiplier
 
@@ -79,11 +82,14 @@ __all__ = [
     "RdpCurve",
     "Shuffled",
     "UnsupportedError",
+    "banded_matrix_mechanism",
     "best_plan",
     "delta_from_rdp",
     "epsilon_from_rdp",
     "frontier",
     "joint_range",
+    "matrix_mechanism",
+    "matrix_sensitivity",
     "max_rounds",
     "max_sampling_rate",
     "min_noise_multiplier",
@@ -101,7 +107,7 @@ _ROOMS = {
         *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "DiscreteGaussian"),
         *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism"),
         *("ZCDP", "RdpCurve", "PoissonSampled", "MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled"),
-        "Shuffled",
+        *("Shuffled", "banded_matrix_mechanism", "matrix_mechanism", "matrix_sensitivity"),
     ),
     "dprounds.planning": ("best_plan", "frontier", "max_rounds", "max_sampling_rate", "min_noise_multiplier"),
 }

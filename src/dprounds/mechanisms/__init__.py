@@ -2,6 +2,7 @@
 
 from dprounds.mechanisms.approximate_dp import ApproximateDP
 from dprounds.mechanisms.base import Mechanism, Release, Run
+from dprounds.mechanisms.correlated_noise import banded_matrix_mechanism, matrix_mechanism, matrix_sensitivity
 from dprounds.mechanisms.discrete_gaussian import DiscreteGaussian
 from dprounds.mechanisms.discrete_laplace import DiscreteLaplace
 from dprounds.mechanisms.discrete_pair import DiscretePair
@@ -38,4 +39,7 @@ __all__ = [
     "Release",
     "Run",
     "Shuffled",
+    "banded_matrix_mechanism",
+    "matrix_mechanism",
+    "matrix_sensitivity",
 ]
