@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dprounds import Accountant, Gaussian, Laplace, PoissonSampled, RandomAllocation, max_rounds, min_noise_multiplier
 from dprounds.accounting.profile import Profile
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run
 from tests.references.allocation import epoch_delta_of_two
+
+Array = NDArray[np.float64]
 
 # Noise, steps, epochs, delta and epsilon in both directions, to as many digits as two ways to compute them agree on: by
 # the Mellin integral here and, for one epoch, by a Laplace inversion in 40 digits.
@@ -191,3 +195,60 @@ def test_replace_one_and_other_noise_have_no_theorem() -> None:
         RandomAllocation(Gaussian(1.0), steps=10, relation="replace-one")
     with pytest.raises(UnsupportedError, match="allocate a Gaussian"):
         RandomAllocation(Laplace(1.0), steps=10)
+
+
+def group_densities(steps: int, group: int, sigma: float, x: Array) -> tuple[Array, Array]:
+    """The densities of all steps' sums with and without a group of records that are one each, on a grid."""
+    ones = {m: np.exp(-0.5 * ((x - m) / sigma) ** 2) / (sigma * math.sqrt(math.tau)) for m in range(group + 1)}
+
+    def product(counts: tuple[int, ...]) -> Array:
+        return functools.reduce(np.multiply.outer, [ones[m] for m in counts])
+
+    total = np.zeros((x.size,) * steps)
+    for places in itertools.product(range(steps), repeat=group):
+        total += product(tuple(places.count(step) for step in range(steps)))
+    return total / steps**group, product((0,) * steps)
+
+
+@pytest.mark.parametrize(("steps", "group", "sigma"), [(2, 2, 1.2), (2, 3, 2.0), (3, 2, 1.5)])
+def test_no_attack_on_a_group_passes_its_bound(steps: int, group: int, sigma: float) -> None:
+    x = np.linspace(-6.5 * sigma, group + 6.5 * sigma, 401 if steps == 2 else 81)
+    with_it, without = group_densities(steps, group, sigma, x)
+    cell = (x[1] - x[0]) ** steps
+    epoch = RandomAllocation(Gaussian(sigma), steps, group_size=group)
+    single = RandomAllocation(Gaussian(sigma), steps)
+    for epsilon in (0.0, 0.4, 1.5):
+        bound = epoch.delta(epsilon=epsilon)
+        attacks = [
+            float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum()) * cell
+            for one, other in ((with_it, without), (without, with_it))
+        ]
+        # the grid's sums are good to six digits; so the bound is, in both directions, above what an attacker reaches
+        assert max(attacks) <= bound * (1 + 1e-6)
+        assert max(attacks) >= 0.5 * bound or epsilon > 1  # and not far above
+        assert bound > single.delta(epsilon=epsilon)
+
+
+def test_a_group_is_bracketed_by_one_record_and_by_all_in_one_step() -> None:
+    group = RandomAllocation(Gaussian(4.0), 100, group_size=4) * 10
+    found = group.guarantee(delta=1e-5)
+    assert (found.method, found.relation, found.sampling) == ("bound", "add-remove", "allocation")
+    assert found.lower == (RandomAllocation(Gaussian(4.0), 100) * 10).guarantee(delta=1e-5).lower
+    assert found.upper < (RandomAllocation(Gaussian(1.0), 100) * 10).epsilon(delta=1e-5)
+    assert found.upper == pytest.approx((RandomAllocation(Gaussian(2.0), 100) * 40).epsilon(delta=1e-5), rel=1e-9)
+    # Poisson sampling of the same rate is exact, and as a rule costs a little more than allocation
+    assert found.upper < 1.05 * (PoissonSampled(Gaussian(4.0), 0.01, group_size=4) * 1000).epsilon(delta=1e-5)
+    # where nothing is secret it is one Gaussian
+    for epoch in (
+        RandomAllocation(Gaussian(4.0), 1, group_size=4),
+        RandomAllocation(Gaussian(8.0), 4, participations=4, group_size=4),
+    ):
+        whole = (epoch * 3).guarantee(delta=1e-5)
+        assert whole.method == "exact"
+        assert whole.epsilon == pytest.approx((Gaussian(1.0) * 3).epsilon(delta=1e-5), rel=1e-12)
+    for orders in (1.5, 8.0, 100.0, 1e4):
+        known = Gaussian(1.0).rdp(orders)
+        assert (RandomAllocation(Gaussian(4.0), 100, group_size=4)).rdp(orders) <= known * (1 + 1e-12)
+    for size in (0, 1001, 1.5, math.nan):
+        with pytest.raises(ParameterError, match="group_size must be an integer"):
+            RandomAllocation(Gaussian(1.0), 5, group_size=size)  # type: ignore[arg-type]

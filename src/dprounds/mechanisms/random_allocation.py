@@ -36,6 +36,8 @@ LARGEST_T = 40.0
 SMALL_T = 1.0 / 64.0
 # Rows of moments that are remembered: a line asks for its values and for their errors.
 MOST_REMEMBERED = 64
+# Records of one group: beyond, each would have next to no noise.
+LARGEST_GROUP = 1000
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +68,10 @@ class RandomAllocation(Accounted, Mechanism):
     relation
         Which data sets are neighbours: ``"add-remove"`` one record, or ``"zero-out"`` one, which leaves an empty record
         in its place. The cost is the same.
+    group_size
+        The guarantee is for so many records together, those of one person; each is allocated by itself. For more than
+        one, unless an epoch is one step or each record joins all of them, it is an upper bound, and a guarantee says
+        ``"bound"``.
 
     Theorem
     -------
@@ -84,6 +90,7 @@ class RandomAllocation(Accounted, Mechanism):
     participations: int = 1
     repeats: int = 1
     relation: str = ADD_REMOVE
+    group_size: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -104,6 +111,7 @@ class RandomAllocation(Accounted, Mechanism):
             participations=participations,
             repeats=count("repeats", self.repeats, least=1),
             relation=choice("relation", self.relation, ALLOCATION_RELATIONS),
+            group_size=count("group_size", self.group_size, least=1, most=LARGEST_GROUP),
         )
 
     @property
@@ -128,14 +136,35 @@ class RandomAllocation(Accounted, Mechanism):
         """What it is where a record joins every step."""
         if self.participations < self.steps:
             return None
-        return Gaussian(self._noise_multiplier / math.sqrt(self.participations))
+        return self._known_steps
+
+    @property
+    def _known_steps(self) -> Gaussian:
+        """An epoch without its secret: at worst, all records of the group join the same steps."""
+        noise = self._noise_multiplier / math.sqrt(self.participations) / self.group_size
+        return Gaussian(noise if self.group_size == 1 else math.nextafter(noise, 0.0))
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the pair is one of real neighbours: for a group, only where nothing is secret."""
+        return self.group_size == 1 or self._always is not None
+
+    def attack_law(self, direction: str) -> LossLaw:
+        """Of real neighbours: all records of the group but one are empty."""
+        return self.law(direction) if self.is_tight else replace(self, group_size=1).law(direction)
 
     @property
     def _blocks(self) -> list[tuple[LognormalMean, int]]:
-        """Epochs of one participation each that together cost no less, with their number: the steps in equal blocks."""
+        """Epochs of one participation each that together cost no less, with their number: the steps in equal blocks.
+
+        For a group, as many again for each of its records, which then have a part of the noise each.
+        """
         shorter, longer = self.steps // self.participations, self.steps % self.participations
         parts = [(shorter + 1, longer), (shorter, self.participations - longer)]
-        return [(LognormalMean(1.0 / self._noise_multiplier, steps), times) for steps, times in parts if times]
+        deviation = 1.0 / self._noise_multiplier
+        if self.group_size > 1:
+            deviation = math.nextafter(deviation * math.sqrt(self.group_size), math.inf)
+        return [(LognormalMean(deviation, steps), self.group_size * times) for steps, times in parts if times]
 
     @property
     def _largest_t(self) -> float:
@@ -189,8 +218,7 @@ class RandomAllocation(Accounted, Mechanism):
         if always is not None:
             return always._bounds(orders)
         t = orders - 1.0
-        # every record in a step that is known: the epoch without its secret
-        plain = Gaussian(self._noise_multiplier / math.sqrt(self.participations))._bounds(orders)
+        plain = self._known_steps._bounds(orders)
         last = self._largest_t
         known = np.unique(np.concatenate([[SMALL_T, last], t[t < last]]))
         cost = self._cost(known)
@@ -214,7 +242,7 @@ class RandomAllocation(Accounted, Mechanism):
         K is convex and not above that of the plain Gaussians, a parabola: so it is below the tangent to that from the
         last point, and then below the parabola.
         """
-        bend = 0.5 * self.participations / self._noise_multiplier**2
+        bend = 0.5 / self._known_steps.noise_multiplier**2
         touch = last + math.sqrt(max(last * last + last - cost / bend, 0.0))
         tangent = cost + bend * (2.0 * touch + 1.0) * (t - last)
         return np.where(t < touch, tangent * (1.0 + 1e-12), bend * t * (t + 1.0))

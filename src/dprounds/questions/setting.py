@@ -11,14 +11,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import FixedSizeSampled, Mechanism, PoissonSampled, RandomAllocation, Run, Shuffled
 from dprounds.mechanisms.base import REPLACE_ONE
 from dprounds.questions import vocabulary
-from dprounds.questions.vocabulary import PARAMETERS, SAMPLED_MECHANISMS, SAMPLINGS, WORDS, listed
+from dprounds.questions.vocabulary import GROUPED_SAMPLINGS, PARAMETERS, SAMPLED_MECHANISMS, SAMPLINGS, WORDS, listed
 
 __all__ = ["MECHANISMS", "QuestionError", "Setting"]
 
@@ -65,7 +65,7 @@ class Setting:
     batch_size, dataset_size
         whose ratio it is. Without any of them a round sees every record.
     group_size
-        Records of one person that are protected together; with Poisson samples only.
+        Records of one person that are protected together; with Poisson samples and random allocation only.
     relation
         Which data sets are neighbours, where there is a choice: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"``.
     rounds
@@ -165,8 +165,9 @@ class Setting:
         """One round; or one epoch, where every record joins one round of it."""
         loader, rate = self.loader, self.rate()
         mechanism = self.bare_mechanism()
-        if loader != "poisson":
-            self.refuse("group_size", because="what a group costs is known for poisson {sampling} only")
+        if loader not in GROUPED_SAMPLINGS:
+            groups = listed(GROUPED_SAMPLINGS)
+            self.refuse("group_size", because=f"what a group costs is known for {groups} {{sampling}} only")
         if loader == "none":
             self.refuse("sampling_rate", "batch_size", because="without {sampling} every round sees every record")
             self.refuse("relation", because="without {sampling} the sensitivity says which data sets are neighbours")
@@ -177,7 +178,9 @@ class Setting:
                 argument="batch_size",
                 value=loader,
             )
-        chosen = {} if self.relation is None else {"relation": self.relation}
+        chosen: dict[str, Any] = {} if self.relation is None else {"relation": self.relation}
+        if self.group_size is not None:
+            chosen["group_size"] = _validate.count("group_size", self.group_size, least=1)
         if loader == "fixed-size":
             self.refuse("sampling_rate", because="batches of fixed size are drawn by {batch_size} and {dataset_size}")
             batch, records = self._sizes()
@@ -191,10 +194,7 @@ class Setting:
                 f"It is not known here what a Poisson-sampled {self.mechanism} costs: "
                 f"sample a {listed(SAMPLED_MECHANISMS, 'or')}."
             )
-        group = (
-            {} if self.group_size is None else {"group_size": _validate.count("group_size", self.group_size, least=1)}
-        )
-        return PoissonSampled(mechanism, rate, **chosen, **group)  # type: ignore[arg-type]  # words, and one count
+        return PoissonSampled(mechanism, rate, **chosen)
 
     def _sizes(self) -> tuple[int, int]:
         """Records of a batch, and in all."""

@@ -104,9 +104,9 @@ RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
 # Those for which only a bracket is proven.
 BRACKETED_SAMPLINGS = ("fixed-size", "shuffled")
 # Those for which it is known what several records of one person cost together.
-GROUPED_SAMPLINGS = ("poisson",)
+GROUPED_SAMPLINGS = ("poisson", "allocation")
 LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
-GROUP = "Records of one person that are protected together, of poisson"
+GROUP = "Records of one person that are protected together, of poisson and allocation"
 NEIGHBOURS = "Which data sets are neighbours, where there is a choice"
 
 WORDS: Mapping[str, Word] = {

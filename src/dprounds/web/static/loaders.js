@@ -5,6 +5,11 @@ import { isForGroup, relationOf, withLoader, words } from "./fields.js";
 import { bestMethod, remember, remembered } from "./question.js";
 import { LOADERS, RELATIONS } from "./vocabulary.js";
 
+// For a group only Poisson sampling is.
+function isExact(state) {
+  return LOADERS[state.sampling].is_exact && (state.sampling === "poisson" || !isForGroup(state));
+}
+
 function shortRelation(state) {
   return (RELATIONS[relationOf(state)] ?? "").replace(" record", "");
 }
@@ -63,7 +68,7 @@ export class LoaderCosts {
       const content = remembered(address);
       if (content === undefined) missing.push(address);
       else if (content.refused !== undefined) this.form.showCost(loader, { text: "not known", note: "", title: content.refused });
-      else this.form.showCost(loader, { text: this.text(content, LOADERS[loader].is_exact), note: relation, title: content.sentence });
+      else this.form.showCost(loader, { text: this.text(content, isExact(other)), note: relation, title: content.sentence });
     }
     return missing;
   }
