@@ -57,7 +57,14 @@ pytest_collect_file = (source + prose).pytest()
 SLOW = Path(__file__).parent / "tests/slow.txt"
 SLOW_SECONDS = 0.5  # of a test in all, with all its parameters: what `make quick` leaves out
 PASSED = "dprounds/passed"  # in pytest's cache: the tests that have passed since `make test` began
-PEERS = {"dp_accounting": "dp-accounting", "opacus": "Opacus", "prv_accountant": "prv-accountant", "autodp": "autodp"}
+PEERS = {
+    "dp_accounting": "dp-accounting",
+    "opacus": "Opacus",
+    "lightning": "Lightning",
+    "transformers": "Transformers",
+    "prv_accountant": "prv-accountant",
+    "autodp": "autodp",
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

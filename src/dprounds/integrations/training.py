@@ -1,16 +1,20 @@
-"""Train until the budget is spent: a loop that ends before the step that would exceed it."""
+"""Train until the budget is spent: loops that end before the step that would exceed it, whatever computes the steps."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from dprounds import _validate
 from dprounds.accountant import Accountant
+from dprounds.errors import ParameterError
+from dprounds.integrations.checkpoints import locked, resolved, sync_folder
 from dprounds.mechanisms.base import Release, Run
 from dprounds.planning import checked_release, max_rounds
 
-__all__ = ["Check", "guarded", "rounds_left", "while_affordable"]
+__all__ = ["Check", "affordable_rounds", "guarded", "rounds_left", "while_affordable"]
 
 Batch = TypeVar("Batch")
 # Whether one more round is within the plan. It is called before each batch, so it must be fast.
@@ -78,6 +82,114 @@ def while_affordable(
         return lambda: _rounds_since(now, accountant.run, once) < left
 
     return guarded(batches, plan)
+
+
+def affordable_rounds(
+    path: str | os.PathLike[str],
+    step: Release,
+    *,
+    epsilon: float,
+    delta: float,
+    reserve: int = 100,
+    method: str | None = None,
+) -> Iterator[int]:
+    """Numbers of rounds to make, each in the file at `path` before it is yielded, while the budget allows one more.
+
+    It needs no training library: the body of the loop makes one round of `step`, in JAX, Keras, over the network or by
+    hand. No number is yielded twice, also after a kill. So ``jax.random.fold_in(key, number)`` draws the same noise
+    never again, while restoring a generator with the weights would.
+
+    Rounds are written `reserve` at a time. A loop that ends, by ``break`` or an exception too, gives back those that
+    were not yielded. A process that is killed cannot, and every round that it had reserved counts as made.
+
+    Guarantee
+    ---------
+    Raises, or everything in the file, with all rounds that were yielded, is within (`epsilon`, `delta`) by `method`.
+
+    Parameters
+    ----------
+    path
+        An account, as `Accountant.to_json` writes it; a new one if there is no such file. One process at a time uses
+        it. ``dprounds epsilon --run`` and ``--spent`` read it.
+    step
+        One round, a mechanism or a run.
+    epsilon, delta
+        The budget, in nats, in [0, inf); and its failure mass, in [0, 1).
+    reserve
+        Rounds written at a time, at least 1. A larger number takes less time, and loses more rounds to a kill.
+    method
+        The bound to plan by; by default exact where every part has a moment function.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dprounds import Gaussian
+    >>> path = Path(tempfile.mkdtemp()) / "spent.json"
+    >>> for number in affordable_rounds(path, Gaussian(20.0), epsilon=6.0, delta=1e-5):
+    ...     if number == 299:
+    ...         break
+    >>> made = list(affordable_rounds(path, Gaussian(20.0), epsilon=6.0, delta=1e-5))
+    >>> made[0], made[-1], Accountant.from_json(path.read_text()).run
+    (300, 684, Gaussian(20.0) * 685)
+    """
+    once = checked_release("step", step) * 1
+    if not once.rounds:
+        raise ParameterError("step must have at least one round: any number of empty ones would be affordable.")
+    file, block = resolved(path), _validate.count("reserve", reserve, least=1)
+    if not file.parent.is_dir():
+        raise ParameterError(f"path {file.name!r} must be in a folder that exists.")
+    # asked at the call, so that arguments are refused there
+    max_rounds(once, epsilon=epsilon, delta=delta, method=method, spent=_read(file).run)
+    return _on_disk(
+        file, once, block, lambda spent: max_rounds(once, epsilon=epsilon, delta=delta, method=method, spent=spent)
+    )
+
+
+def _on_disk(path: Path, once: Run, reserve: int, allowed: Callable[[Run], int]) -> Iterator[int]:
+    """The numbers of the rounds, in one process, under the lock of the file."""
+    process = os.getpid()
+    with locked(path):
+        spent = _read(path).run
+        left, made = allowed(spent), 0
+        try:
+            while left > made:
+                reserved = min(reserve, left - made)
+                _write(path, spent + once * (made + reserved))
+                for _ in range(reserved):
+                    if os.getpid() != process:
+                        raise ParameterError("affordable_rounds counts for the process that began it, and no other.")
+                    made += 1
+                    yield spent.rounds + (made - 1) * once.rounds
+        finally:
+            if os.getpid() == process and left:  # a fork has a copy of this loop, and must not give back its rounds
+                _write(path, spent + once * made)
+
+
+def _read(path: Path) -> Accountant:
+    """The account in the file, a new one if there is none, or `ParameterError`: a damaged file is not an empty one."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Accountant()
+    except (OSError, ValueError):
+        raise ParameterError(f"path {path.name!r} cannot be read: it is damaged, or no account.") from None
+    try:
+        return Accountant.from_json(text)
+    except ParameterError as error:
+        raise ParameterError(f"path {path.name!r} cannot be read: {error}") from None
+
+
+def _write(path: Path, run: Run) -> None:
+    """Replace the account; a reader sees all of the old one or all of the new one, even after a power cut."""
+    accountant = Accountant()
+    accountant.record(run)
+    new = path.with_name(path.name + ".new")
+    with new.open("w", encoding="utf-8") as file:
+        file.write(accountant.to_json())
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    sync_folder(path)
 
 
 def guarded(batches: Iterable[Batch], plan: Callable[[], Check]) -> Iterator[Batch]:

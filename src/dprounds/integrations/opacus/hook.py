@@ -67,7 +67,7 @@ class Loop:
 
     budget: Budget
     accumulated: int
-    handed: int
+    handed: float
     last: float = math.inf
 
 
