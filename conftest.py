@@ -79,6 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Heard(config))
 
 
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist nobody asks
 def pytest_xdist_auto_num_workers() -> int:
     """One more process than cores: at any time some test waits for a browser, a server or a database."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_two_rounds_from_the_definition_are_inside(sigma: float, rate: float, ep
 
 def test_a_stored_reference_is_what_its_function_computes() -> None:
     first = next(iter(kept["two_rounds_delta"]))
-    assert computed(two_rounds_delta.__wrapped__, json.loads(first)) == kept["two_rounds_delta"][first]
+    assert computed(unwrap(two_rounds_delta), json.loads(first)) == kept["two_rounds_delta"][first]
 
 
 # Numbers of another implementation of the same theorem, which proves less: they test tightness, not soundness.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import wraps
+from inspect import unwrap
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,7 @@ def main() -> None:
 
     cases = {two_rounds_delta: TWO_ROUNDS}
     found = {
-        function.__name__: {
-            json.dumps(arguments): computed(function.__wrapped__, list(arguments)) for arguments in given
-        }
+        function.__name__: {json.dumps(arguments): computed(unwrap(function), list(arguments)) for arguments in given}
         for function, given in cases.items()
     }
     FILE.write_text(json.dumps(found, indent=1) + "\n")
