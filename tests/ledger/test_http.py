@@ -432,6 +432,9 @@ def test_a_damaged_database_is_refused_without_a_word_about_the_server(tmp_path:
 def test_without_a_ledger_there_are_no_such_routes() -> None:
     app: Any = create_app()
     assert not [path for path in app.app.openapi()["paths"] if "ledger" in path]
+    paths = {getattr(route, "path", "") for route in app.app.routes}
+    assert "/static/main.js" in paths
+    assert not [path for path in paths if "budgets" in path]
 
 
 def test_a_server_killed_between_reserve_and_commit_has_charged_the_job(tmp_path: Path) -> None:

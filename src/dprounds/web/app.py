@@ -143,7 +143,7 @@ def create_app(
     if budgets is not None:
         budgets.add_to(app)
     documents = _documents(documentation)
-    page = _page(has_documentation="/docs/index.html" in documents)
+    page = _page(has_documentation="/docs/index.html" in documents, has_budgets=budgets is not None)
     for path, file in (page | documents).items():
         app.add_api_route(path, _static(file), methods=["GET", "HEAD"], include_in_schema=False)
     return Guard(app, hosts=hosts)
@@ -237,21 +237,24 @@ async def _unforeseen(_: Request, error: Exception) -> Response:
     return Response(encoded({"error": UNFORESEEN}), 500, media_type="application/json")
 
 
-def _page(*, has_documentation: bool) -> dict[str, _File]:
+def _page(*, has_documentation: bool, has_budgets: bool) -> dict[str, _File]:
     """The files of the page by their address, read once: no path of a request ever reaches the disk."""
     found = {}
     for file in files("dprounds.web").joinpath("static").iterdir():
         content = file.read_bytes()
         if file.name == "index.html":
-            content = _filled(content.decode(), has_documentation=has_documentation).encode()
+            content = _filled(content.decode(), has_documentation=has_documentation, has_budgets=has_budgets).encode()
         found[f"/static/{file.name}"] = _File.of(file.name, content)
     found["/static/methods.css"] = _File.of("methods.css", _looks().encode())
     found["/static/vocabulary.js"] = _File.of("vocabulary.js", _vocabulary().encode())
     found["/"] = found.pop("/static/index.html")
+    del found["/static/budgets.html"]  # a part of the page
+    if not has_budgets:
+        del found["/static/budgets.js"]
     return found
 
 
-def _filled(page: str, *, has_documentation: bool) -> str:
+def _filled(page: str, *, has_documentation: bool, has_budgets: bool) -> str:
     """The page with the library's own words in it, which are those of the command line too."""
     methods = "".join(
         f'<div data-method="{method}" data-layer="{LAYERS.index(method)}">'
@@ -264,7 +267,10 @@ def _filled(page: str, *, has_documentation: bool) -> str:
         for number, name in enumerate(RUN_QUESTIONS)
     )
     link = '<a href="/docs/index.html">Documentation</a>'
+    view = files("dprounds.web").joinpath("static", "budgets.html").read_text(encoding="utf-8")
     parts = {
+        "budgets": view if has_budgets else "",
+        "script of budgets": '<script type="module" src="/static/budgets.js"></script>' if has_budgets else "",
         "documentation": link.replace("<a ", '<a id="to-documentation" ') if has_documentation else "",
         "questions": tabs,
         "assumptions": html.escape(ASSUMPTIONS),

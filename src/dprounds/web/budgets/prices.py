@@ -48,7 +48,9 @@ class InWorkers:
         assert self.loop is not None
         given = {"filter": fixed.parameters, "run": run_to_text(run), "left": list(map(str, left)), **more}
         try:
-            reply = asyncio.run_coroutine_threadsafe(self.pool.ask(question, given), self.loop).result()
+            reply = asyncio.run_coroutine_threadsafe(
+                self.pool.ask(question, given, quick=question == COST), self.loop
+            ).result()
         except TooLongError:
             raise UnsupportedError(
                 f"The cost of this job takes longer than {self.pool.seconds:g} s to compute. Nothing was charged."

@@ -60,7 +60,7 @@ export class Chart {
     this.fixed = size;
     this.titles = { x, y };
     this.percent = percent;
-    this.margin = { ...MARGIN, left: percent ? 64 : MARGIN.left };
+    this.margin = { ...MARGIN, left: percent ? 64 : MARGIN.left }; // of both axes, or of "y" alone
     this.back = element("g", { "aria-hidden": "true" });
     this.front = element("g", { "aria-hidden": "true" });
     svg.append(this.back, this.front);
@@ -74,15 +74,16 @@ export class Chart {
     this.size = { width: Math.max(width, 200), height: Math.max(height, 150) };
     this.svg.setAttribute("viewBox", `0 0 ${this.size.width} ${this.size.height}`);
     const { left, right, top, bottom } = this.box();
-    const format = this.percent ? (value) => `${Math.round(value * 100)} %` : tickText;
+    const share = (value) => `${Math.round(value * 100)} %`;
+    const format = { x: this.percent === true ? share : tickText, y: this.percent ? share : tickText };
     this.back.replaceChildren();
     this.front.replaceChildren();
-    const room = (right - left) / (this.percent ? 55 : 75);
+    const room = (right - left) / (this.percent === true ? 55 : 75);
     for (const tick of ticks(y, Math.max(3, Math.min(6, (bottom - top) / 40)))) {
       const at = this.y(tick);
       this.back.append(
         element("line", { class: "grid", x1: left, x2: right, y1: at, y2: at }),
-        element("text", { x: left - 7, y: at + 4, "text-anchor": "end" }, format(tick)),
+        element("text", { x: left - 7, y: at + 4, "text-anchor": "end" }, format.y(tick)),
       );
     }
     for (const tick of ticks(x, Math.max(2, Math.min(6, room)))) {
@@ -90,7 +91,7 @@ export class Chart {
       const anchor = at > right - 20 ? "end" : "middle";
       this.back.append(
         element("line", { class: "axis", x1: at, x2: at, y1: bottom, y2: bottom + 4 }),
-        element("text", { x: anchor === "end" ? right + 8 : at, y: bottom + 17, "text-anchor": anchor }, format(tick)),
+        element("text", { x: anchor === "end" ? right + 8 : at, y: bottom + 17, "text-anchor": anchor }, format.x(tick)),
       );
     }
     this.back.append(

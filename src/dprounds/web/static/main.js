@@ -2,7 +2,7 @@
 
 import { Lane, Refused, ask } from "./asking.js";
 import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.js";
-import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, relationOf, stateOf } from "./fields.js";
+import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, relationOf, stateOf, wordsOfRun } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
 import { LoaderCosts } from "./loaders.js";
 import { Question, remember, remembered } from "./question.js";
@@ -420,13 +420,21 @@ async function copy(text, what) {
   }
 }
 
-function save(name, type, content) {
+export function save(name, type, content) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([content], { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   at("done").textContent = `Saved ${name}.`;
+}
+
+// The words of the run that is asked about now, as soon as its answer is whole; null if there is none, or the question has changed since.
+export async function askedRun() {
+  const question = current;
+  if (!(await question.whole())) return null;
+  const { delta, ...run } = wordsOfRun(question.state, question.row, question.found.inputs);
+  return run;
 }
 
 // All of a question, as data.
