@@ -46,9 +46,11 @@ def computed(function: Callable[..., mpf], arguments: list[Any]) -> str:
 def main() -> None:
     """Write the file: every case of the tests that use it."""
     from tests.accounting.test_levels import TWO_ROUNDS
+    from tests.references.slopes import epsilon_slope
     from tests.references.two_rounds import two_rounds_delta
+    from tests.test_sensitivity import SLOPES
 
-    cases = {two_rounds_delta: TWO_ROUNDS}
+    cases: dict[Any, list[Any]] = {two_rounds_delta: TWO_ROUNDS, epsilon_slope: SLOPES}
     found = {
         function.__name__: {json.dumps(arguments): computed(unwrap(function), list(arguments)) for arguments in given}
         for function, given in cases.items()

@@ -11,7 +11,7 @@ losses add up over the rounds, and this file holds the library's one product of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +38,7 @@ __all__ = [
     "Lattice",
     "LossLaw",
     "Saddle",
+    "Slopes",
     "least_mass",
     "probability_of_any",
     "refuse_contradictions",
@@ -49,6 +50,7 @@ Array = NDArray[np.float64]
 Amount = TypeVar("Amount", Array, Numbers)
 Ceiling = Callable[[float, Array], Array]
 Excess = Callable[[float], Bracket]
+Slopes = Callable[[Numbers, Numbers], Mapping[str, Numbers]]
 
 # --- What carries a proof; docs/theory/accounting.md has the propositions.
 
@@ -192,6 +194,9 @@ class LossLaw:
         Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
     most_nodes
         How many values of K one line may cost; 0 where K is out of reach of any line.
+    slopes
+        ``slopes(z, K(z))``: the derivatives of K at a row z by the parameters of the mechanism, by name; None where
+        they are not known. They serve for sensitivities, which prove nothing.
     family, member
         What computes K and ceilings of many such laws at once, and this one's parameters there; None if nothing does.
     """
@@ -215,6 +220,7 @@ class LossLaw:
     is_attained: bool = True
     is_accurate: bool = False
     most_nodes: int = MOST_NODES
+    slopes: Slopes | None = None
     family: Family | None = None
     member: tuple[float, ...] = ()
 

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Lattice
 from dprounds.errors import NumericalError
+from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, below
 
 __all__ = ["Line", "log_zeta"]
@@ -180,6 +181,16 @@ class Line:
         value = scale * float((terms * rows.kernel).real.sum())
         return value, scale * float((terms * rows.slope_kernel).real.sum())
 
+    def slope_along(self, epsilon: float, slopes: Numbers) -> float:
+        """The derivative of the sum by a parameter, given that of all rounds' K at every node: not a bound."""
+        if self.lattice is not None or self.variance:
+            raise NumericalError("The derivative of this sum is not known.")
+        (rows,) = self._table(np.array([epsilon]))
+        terms = rows.terms[0] * rows.kernel
+        # where M vanishes so does what it adds, whatever its logarithm does
+        held = np.where(terms == 0, 0.0, slopes)
+        return math.exp(min(float(rows.log_scale[0]), LARGEST_LOG_SCALE)) * float((terms * held).real.sum())
+
     def _bracket(self, epsilon: Array) -> Brackets:
         lower, upper = np.zeros_like(epsilon), np.ones_like(epsilon)
         for rows in self._table(epsilon):
@@ -205,6 +216,11 @@ class Line:
                 # *missing*
                 upper[rows.rows] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
         return Brackets(lower, upper)
+
+    @property
+    def nodes(self) -> ComplexArray:
+        """Where the values of K are."""
+        return self._nodes
 
     @cached_property
     def _nodes(self) -> ComplexArray:

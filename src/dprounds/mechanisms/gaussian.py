@@ -7,14 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
+
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.law import LossLaw
+from dprounds.accounting.law import LossLaw, Slopes
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.mechanisms.decay import gaussian_ceiling
 from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
-from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
+from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_gaussian_slopes, sampled_normal_pair
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
@@ -82,8 +84,22 @@ class Gaussian(Accounted, Mechanism):
             member=(self.noise_multiplier, rate),
         )
 
+    def sampling_slopes(self, rate: float, direction: str) -> Slopes:
+        """The derivatives of K by the noise multiplier and by the rate."""
+        return partial(_slopes, self.noise_multiplier, rate, direction)
+
     def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
         """The same noise on a sum that moves by one of these distances."""
         from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians  # noqa: PLC0415  (it is made of Gaussians)
 
         return MixtureOfGaussians(self.noise_multiplier, shifts, probabilities)
+
+
+def _slopes(sigma: float, rate: float, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:
+    """The derivatives of K at a row z, given K; at rate one M is exp(p (p - 1) / 2 sigma^2)."""
+    if rate < 1:
+        moment = np.exp(values)
+        return {name: slope / moment for name, slope in sampled_gaussian_slopes(sigma, rate, direction, z).items()}
+    power = -z if direction == ADD else z + 1.0
+    by_noise = -power * (power - 1.0) / sigma**3
+    return {"noise_multiplier": by_noise, "sampling_rate": -power * np.expm1(-(power - 1.0) / sigma**2)}

@@ -29,6 +29,7 @@ from dprounds.mechanisms.sampling import (
     Groupable,
     Sampleable,
     SampledLaw,
+    Sloped,
     nothing_law,
     sampled_atoms,
     sampled_cells,
@@ -178,8 +179,9 @@ class PoissonSampled(Accounted, Mechanism):
         if self._group is not None:
             return replace(self._group.law(of_part(self._group, direction)), of=self)
         rate, inner = self.sampling_rate, self.mechanism.law()
+        slopes = self.mechanism.sampling_slopes(rate, direction) if isinstance(self.mechanism, Sloped) else None
         if rate == 1:
-            return replace(inner, of=self)
+            return replace(inner, of=self, slopes=slopes)
         if self._max_loss(direction) == 0:
             return nothing_law(self)
         sampled = self._sampled(direction)
@@ -198,6 +200,7 @@ class PoissonSampled(Accounted, Mechanism):
             max_loss_is_least=inner.max_loss_is_least,
             seen=rate,
             most_nodes=sampled.most_nodes,
+            slopes=slopes,
         )
 
     def _max_loss(self, direction: str) -> float:

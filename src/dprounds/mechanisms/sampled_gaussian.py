@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,13 @@ from dprounds.numerics.search import increasing_root
 from dprounds.numerics.special import ndtr
 from dprounds.numerics.theta import theta
 
-__all__ = ["gaussian_cells", "gaussian_sampled_laws", "normal_cells", "sampled_normal_pair"]
+__all__ = [
+    "gaussian_cells",
+    "gaussian_sampled_laws",
+    "normal_cells",
+    "sampled_gaussian_slopes",
+    "sampled_normal_pair",
+]
 
 Array = NDArray[np.float64]
 
@@ -70,6 +77,8 @@ MOST_NOISE = 1e100
 # In noise multipliers. Beyond it nodes are no longer told apart, and sampling lowers the Rényi bound by less than
 # 2 sigma log(1/q) / 1e12 of it.
 LARGEST_ORDER = 1e12
+# Of an exponential that is summed by itself.
+LARGEST_EXPONENT = 600.0
 # With less noise than this one order takes seconds, and a batch tells all that it holds: the unsampled bound answers.
 LEAST_NOISE_OF_ORDERS = 1e-3
 # With less noise than this a line of the exact accountant takes seconds.
@@ -236,9 +245,30 @@ def gaussian_sampled_laws(sigma: float, z: Numbers, mixture: Mixture, direction:
             f"A sampled Gaussian of noise multiplier {sigma:g}, above {MOST_NOISE:g}, is not resolved."
         )
     pair = _Pair(sigma, mixture)
-    largest_s = float(np.abs(z.imag).max())
-    overall = remove_step(pair, float(z.real.max()), largest_s)
     laws = []
+    for indices, step, windows, small in _grids(pair, z, direction, on_integers=on_integers):
+        if small:
+            law = _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
+        else:
+            law = _law(pair, direction, short_binary_below(step), windows, on_integers)
+        laws.append((indices, law))
+    return laws
+
+
+class _Grid(NamedTuple):
+    """Some points of a row, and where the integrands of all of them are summed."""
+
+    indices: NDArray[np.intp]
+    step: float
+    windows: tuple[tuple[float, float], ...]
+    is_small: bool
+
+
+def _grids(pair: _Pair, z: Numbers, direction: str, *, on_integers: bool) -> list[_Grid]:
+    """Where to sum for every point of a row."""
+    sigma = pair.sigma
+    overall = remove_step(pair, float(z.real.max()), float(np.abs(z.imag).max()))
+    grids = []
     for indices, small in _groups(pair, z, overall):
         low, high = float(z.real[indices].min()), float(z.real[indices].max())
         if small:
@@ -257,12 +287,45 @@ def gaussian_sampled_laws(sigma: float, z: Numbers, mixture: Mixture, direction:
         step = max(1.0, math.floor(step)) if on_integers else step
         if np.iscomplexobj(z) and indices.size * sum(end - start for start, end in windows) > MOST_TERMS * step:
             raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
-        if small:
-            law = _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
-        else:
-            law = _law(pair, direction, short_binary_below(step), windows, on_integers)
-        laws.append((indices, law))
-    return laws
+        grids.append(_Grid(indices, step, windows, small))
+    return grids
+
+
+def sampled_gaussian_slopes(sigma: float, rate: float, direction: str, z: Numbers) -> dict[str, Numbers]:
+    r"""The derivatives of M at a row z, by the noise multiplier and by the sampling rate, on the grid of M itself.
+
+    With p the power of w, z + 1 or -z, and x = σ y for a standard normal y, :math:`M = E[w^p]` and
+
+    .. math:: \partial M = p\,E[w^{p-1}\,\partial w] = p\,E[(w^{p-1} - 1)\,\partial w],\qquad
+              \partial_\sigma w = q e^v (1 - x)/\sigma^3,\quad \partial_q w = e^v - 1,
+
+    because the mean of w is one whatever σ and q are. Within brackets nothing cancels.
+    """
+    pair = _Pair(sigma, Mixture.at_rate(rate))
+    by_noise, by_rate = np.empty(z.shape, dtype=np.complex128), np.empty(z.shape, dtype=np.complex128)
+    for indices, step, windows, _ in _grids(pair, z, direction, on_integers=False):
+        x = grid_nodes(short_binary_below(step), windows)
+        v = pair.v(x)
+        log_mix = pair.mixture.log(v)
+        log_density = math.log(short_binary_below(step) / (sigma * math.sqrt(2.0 * math.pi))) - 0.5 * (x / sigma) ** 2
+        power = -z[indices] if direction == ADD else z[indices] + 1.0
+        exponent = np.multiply.outer(power - 1.0, log_mix)
+        by_noise[indices] = power * (_weighted(exponent, log_density + v) @ (rate * (1.0 - x) / sigma**3))
+        rise = np.where(
+            v < 0, np.expm1(np.minimum(v, 0.0)), -np.expm1(-np.maximum(v, 0.0))
+        )  # e^v - 1, over e^v if v > 0
+        by_rate[indices] = power * (_weighted(exponent, log_density + np.maximum(v, 0.0)) @ rise)
+    return {"noise_multiplier": by_noise, "sampling_rate": by_rate}
+
+
+def _weighted(exponent: Numbers, log_weights: Array) -> Numbers:
+    """``weight (exp(exponent) - 1)``, a row for each row of exponents, without overflow before the product."""
+    is_near = exponent.real < 1.0
+    far = np.where(is_near, 0.0, exponent + log_weights)
+    if float(far.real.max()) > LARGEST_EXPONENT:
+        raise NumericalError("A moment of this run is outside what doubles resolve.")
+    weights = np.exp(log_weights)
+    return np.asarray(np.where(is_near, np.expm1(np.where(is_near, exponent, 0.0)) * weights, np.exp(far) - weights))
 
 
 def _law(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
-from dprounds.accounting.law import Family, Lattice, LossLaw
+from dprounds.accounting.law import Family, Lattice, LossLaw, Slopes
 from dprounds.accounting.steps import Turnable
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, Mechanism
@@ -29,6 +29,7 @@ __all__ = [
     "Groupable",
     "Sampleable",
     "SampledLaw",
+    "Sloped",
     "nothing_law",
     "sampled_atoms",
     "sampled_cells",
@@ -100,6 +101,15 @@ class Groupable(Protocol):
 
     def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
         """The same noise on a sum that moves by one of these distances, each with its probability."""
+        ...
+
+
+@runtime_checkable
+class Sloped(Protocol):
+    """A mechanism that knows how the law of its loss changes with its noise and with the rate of sampling."""
+
+    def sampling_slopes(self, rate: float, direction: str) -> Slopes:
+        """The derivatives of K at a rate in (0, 1], as `LossLaw.slopes`."""
         ...
 
 

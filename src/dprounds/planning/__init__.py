@@ -24,12 +24,15 @@ from dprounds.planning.parameters import (
 )
 from dprounds.planning.plan import Plan, checked_release
 from dprounds.planning.rounds import max_rounds, plan_rounds
+from dprounds.planning.sensitivity import Change, Sensitivities
 
 __all__ = [
     "BestPlan",
+    "Change",
     "Frontier",
     "FrontierRow",
     "Plan",
+    "Sensitivities",
     "best_plan",
     "checked_release",
     "frontier",

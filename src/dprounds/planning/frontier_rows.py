@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -31,6 +31,7 @@ from dprounds.mechanisms import Run
 from dprounds.planning.loaders import LOADERS, Loader, batches_per_epoch
 from dprounds.planning.parameters import plan_noise_multiplier
 from dprounds.planning.plan import Plan
+from dprounds.planning.sensitivity import PlanPoint, Sensitivities, sensitivities
 
 __all__ = ["Compute", "Frontier", "FrontierRow", "Planner", "frontier"]
 
@@ -111,6 +112,8 @@ class FrontierRow:
         About the order that is best for it.
     run
         What is accounted.
+    point
+        The parameters that `sensitivities` moves.
     """
 
     batch_size: int
@@ -125,6 +128,12 @@ class FrontierRow:
     renyi_excess: float
     renyi_order: float
     run: Run
+    point: PlanPoint = field(repr=False)
+
+    @cached_property
+    def sensitivities(self) -> Sensitivities:
+        """What one more epoch, one percent more noise and one percent more data would change; computed when asked."""
+        return sensitivities(self.point, self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,6 +309,14 @@ class Planner:
             renyi_excess=renyi.value / plan.value * (total / self.floor) - 1.0,
             renyi_order=renyi.order,
             run=make_run(plan.value),
+            point=PlanPoint(
+                loader=self.loader,
+                noise_multiplier=plan.value,
+                batch_size=batch_size,
+                dataset_size=self.dataset_size,
+                rounds=rounds,
+                delta=self.delta,
+            ),
         )
 
     def limit_noise(self, batch_size: int, rounds: int) -> float:
