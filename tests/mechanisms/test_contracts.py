@@ -72,6 +72,7 @@ EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
         RandomAllocation(Gaussian(2.0), 1),
     ],
     PoissonSampled: [
+        PoissonSampled(Gaussian(2.0), 0.1, relation="replace-one"),
         PoissonSampled(Gaussian(1.0), 0.01),
         PoissonSampled(Gaussian(0.4), 0.5),
         PoissonSampled(Gaussian(30.0), 1e-7),

@@ -201,8 +201,8 @@ def test_no_group_is_cheaper_than_one_of_its_members(sigma: float, rate: float, 
 
 def test_probabilities_below_the_doubles_are_raised_and_not_dropped() -> None:
     sampled = PoissonSampled(Gaussian(4.0), 1e-9, group_size=40)
-    assert isinstance(sampled._group, MixtureOfGaussians)
-    assert min(sampled._group.probabilities) == 1e-300
+    assert isinstance(sampled._other_pair, MixtureOfGaussians)
+    assert min(sampled._other_pair.probabilities) == 1e-300
     # at a high order the largest shift counts, however rare it is
     assert sampled.rdp(400.0) > 0.9 * Gaussian(4.0 / 40.0).rdp(400.0)
 

@@ -30,6 +30,7 @@ from dprounds.mechanisms import (
     Release,
     Run,
 )
+from dprounds.mechanisms.base import REPLACE_ONE
 
 __all__ = ["Claim", "certify", "certify_conversion", "certify_rdp", "verify"]
 
@@ -171,7 +172,8 @@ def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
         inner = mechanism.mechanism
         sampling = {"sampling_rate": repr(mechanism.sampling_rate)}
         others = {field.name for field in fields(mechanism)} - {"mechanism", "sampling_rate", "relation"}
-        if any(getattr(mechanism, name) != 1 for name in others):  # such as groups, of which the checker knows nothing
+        # such as groups, of which the checker knows nothing, or the pair of a record that is replaced
+        if mechanism.relation == REPLACE_ONE or any(getattr(mechanism, name) != 1 for name in others):
             inner = mechanism
     name = NAMES.get(type(inner))
     if name is None:

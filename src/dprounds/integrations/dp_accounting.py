@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,6 +22,7 @@ from dprounds.integrations.granted import GrantedRun
 from dprounds.mechanisms import (
     ZCDP,
     ApproximateDP,
+    DiscretePair,
     FixedSizeSampled,
     Gaussian,
     Laplace,
@@ -71,15 +72,16 @@ ROUNDING_MARGIN = 2.0**-49
 class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types, so its class is Any
     """What a tree of events costs, exactly where it can be.
 
-    Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response of two
-    buckets, mixtures of Gaussians, samples of Gaussian releases without replacement, zCDP, (epsilon, delta), no-op and
-    non-private events, and compositions of them at any depth. It refuses every other event, and says why.
+    Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response,
+    mixtures of Gaussians, samples of Gaussian releases without replacement, truncated Poisson samples of them, zCDP,
+    (epsilon, delta), no-op and non-private events, and compositions of them at any depth. It refuses every other event,
+    and says why.
 
     Parameters
     ----------
     neighboring_relation
-        Which data sets are neighbours. Poisson samples are supported where one record is added or removed, or becomes
-        the zero record. Where a record is replaced by another one, a sum over records moves twice as far.
+        Which data sets are neighbours. Where a record is replaced by another one, a sum over records moves twice as
+        far, and of Poisson samples those of Gaussian noise are supported.
     method
         The bound; by default exact where every part has a moment function.
     grant
@@ -281,12 +283,51 @@ def _discrete_laplace(event: Any, relation: NeighboringRelation) -> Run:  # noqa
 def _randomized_response(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
     p = _validate.real("noise_parameter", event.noise_parameter, CLOSED_DELTA)
     buckets = _validate.count("num_buckets", event.num_buckets, least=1)
-    if relation is not REPLACE_ONE or buckets > 2:
-        raise _RefusedError(event, "Randomized response is accounted here between two buckets, under REPLACE_ONE.")
-    if buckets == 1:
+    if relation is ADD_OR_REMOVE_ONE:
+        raise _RefusedError(event, "Randomized response is accounted here where its input, a record, is replaced.")
+    if buckets == 1 or p == 1:
         return Run()
-    # the truth has probability 1 - p/2 and the lie p/2, of ratio 1 + 2 (1 - p) / p
-    return RandomizedResponse(math.log1p(2.0 * (1.0 - p) / p) * (1.0 + ROUNDING_MARGIN)) * 1 if p else NON_PRIVATE * 1
+    if p == 0:
+        return NON_PRIVATE * 1
+    if relation is not REPLACE_ONE:
+        return _against_any_bucket(p, buckets) * 1
+    if buckets == 2:  # the truth has probability 1 - p/2 and the lie p/2, of ratio 1 + 2 (1 - p) / p
+        return RandomizedResponse(math.log1p(2.0 * (1.0 - p) / p) * (1.0 + ROUNDING_MARGIN)) * 1
+    return _between_buckets(p, buckets) * 1
+
+
+def _between_buckets(p: float, buckets: int) -> Mechanism:
+    """Two inputs of a randomized response; the outputs that neither of them is are one, of loss 0.
+
+    A lie and the others are rounded down and the truth up, so that the pair dominates (docs/theory/mechanisms.md).
+    """
+    lie = _double_below(Fraction(p) / buckets)
+    others = _double_below(Fraction(p) * (buckets - 2) / buckets)
+    truth = _double_above(1 - Fraction(lie) - Fraction(others))
+    return DiscretePair((truth, lie, others), (lie, truth, others))
+
+
+def _against_any_bucket(p: float, buckets: int) -> Mechanism:
+    """An input of a randomized response, and the special one on which every output is as likely as any other.
+
+    The truth is rounded up and its share of the other law down, and what is left is rounded so that they are no less.
+    """
+    truth = _double_above(1 - Fraction(p) * (buckets - 1) / buckets)
+    by_chance = _double_below(Fraction(1, buckets))
+    return DiscretePair(
+        (truth, _double_below(1 - Fraction(truth))), (by_chance, _double_above(1 - Fraction(by_chance)))
+    )
+
+
+def _double_below(exact: Fraction) -> float:
+    """The largest double that is not above a number, or the one before it."""
+    value = float(exact)
+    return value if Fraction(value) <= exact else math.nextafter(value, -math.inf)
+
+
+def _double_above(exact: Fraction) -> float:
+    """The smallest double that is not below a number, or the one after it."""
+    return -_double_below(-exact)
 
 
 def _zcdp(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
@@ -306,17 +347,18 @@ def _epsilon_delta(event: Any, relation: NeighboringRelation) -> Run:  # noqa: A
 
 def _poisson_sampled(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
     rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
-    inner = _run(event.event, relation)
-    if rate == 0 or not inner.parts:
+    whole = _run(event.event, relation)
+    if rate == 0 or not whole.parts:
         return Run()
-    if rate == 1 or NON_PRIVATE in inner.mechanisms:
-        return inner
-    if relation is REPLACE_ONE:
-        raise _RefusedError(event, "Poisson samples are accounted here between records present and absent only.")
+    if rate == 1 or NON_PRIVATE in whole.mechanisms:
+        return whole
+    # the noise over the norm of one record: the class knows how far the sum moves if it is replaced
+    inner = _run(event.event, ADD_OR_REMOVE_ONE) if relation is REPLACE_ONE else whole
     mechanism = inner.mechanisms[0] if inner.rounds == 1 else _one_gaussian(inner)
     if isinstance(mechanism, PoissonSampled):  # a sample of a sample
-        product = min(math.nextafter(rate * mechanism.sampling_rate, 1.0), 1.0)
-        return replace(mechanism, sampling_rate=product) * 1
+        rate, mechanism = min(math.nextafter(rate * mechanism.sampling_rate, 1.0), 1.0), mechanism.mechanism
+    if relation is REPLACE_ONE and not isinstance(mechanism, Gaussian):
+        raise _RefusedError(event, "Where a record is replaced, Poisson samples are accounted here of Gaussian noise.")
     if not isinstance(mechanism, Sampleable):
         raise _RefusedError(
             event, "A Poisson sample is accounted here if it is of one release, or of several Gaussian ones."
@@ -343,12 +385,30 @@ def _without_replacement(event: Any, relation: NeighboringRelation) -> Run:  # n
     return FixedSizeSampled(mechanism, batch, records, RELATIONS[relation]) * 1
 
 
+def _truncated(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """A Poisson sample of which at most so many records are kept, by the fixed size that reveals no less."""
+    records = _validate.count("dataset_size", event.dataset_size)
+    rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
+    most = _validate.count("truncated_batch_size", event.truncated_batch_size)
+    noise = _validate.real("noise_multiplier", event.noise_multiplier, NOISE)
+    if relation is not REPLACE_ONE:
+        raise _RefusedError(event, "Truncated Poisson samples are accounted here where one record is replaced.")
+    if not (records and rate and most):
+        return Run()
+    if not noise:
+        return NON_PRIVATE * 1
+    if most >= records:  # nothing is ever left out
+        return PoissonSampled(Gaussian(noise), rate, relation=RELATIONS[relation]) * 1
+    return FixedSizeSampled(Gaussian(noise), most, records, RELATIONS[relation]) * 1
+
+
 def _mixture(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
     if relation is REPLACE_ONE:
         raise _RefusedError(event, "Mixtures of Gaussians are accounted here between records present and absent only.")
     noise = _validate.real("standard_deviation", event.standard_deviation, NOISE)
-    if not noise:
-        return NON_PRIVATE * 1
+    if not noise:  # as the class checks them, with any noise
+        shifts = MixtureOfGaussians(1.0, tuple(event.sensitivities), tuple(event.sampling_probs)).shifts
+        return NON_PRIVATE * 1 if any(shifts) else Run()
     return MixtureOfGaussians(noise, tuple(event.sensitivities), tuple(event.sampling_probs)) * 1
 
 
@@ -378,6 +438,7 @@ _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {
     dp_accounting.PoissonSampledDpEvent: _poisson_sampled,
     dp_accounting.SampledWithoutReplacementDpEvent: _without_replacement,
     dp_event.MixtureOfGaussiansDpEvent: _mixture,
+    dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
 }
 if hasattr(dp_event, "EpsilonDeltaDpEvent"):  # newer than version 0.6.0
     _DESCRIBED[dp_event.EpsilonDeltaDpEvent] = _epsilon_delta

@@ -17,7 +17,7 @@ from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.mechanisms.decay import gaussian_ceiling
 from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_gaussian_slopes, sampled_normal_pair
-from dprounds.mechanisms.sampling import SampledLaw
+from dprounds.mechanisms.sampling import Replaced, SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import Mixture
@@ -93,6 +93,12 @@ class Gaussian(Accounted, Mechanism):
         from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians  # noqa: PLC0415  (it is made of Gaussians)
 
         return MixtureOfGaussians(self.noise_multiplier, shifts, probabilities)
+
+    def replaced(self, rate: float) -> Replaced:
+        """The same noise, over the clipping norm, on a sample of which one record is replaced."""
+        from dprounds.mechanisms.replaced_record import replaced  # noqa: PLC0415  (it is made of Gaussians)
+
+        return replaced(self.noise_multiplier, rate)
 
 
 def _slopes(sigma: float, rate: float, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:

@@ -21,12 +21,15 @@ from dprounds.mechanisms.base import (
     BOTH_DIRECTIONS,
     RELATIVE_ERROR,
     REMOVE,
+    REPLACE_ONE,
     ZERO_OUT,
     Mechanism,
     of_part,
 )
 from dprounds.mechanisms.sampling import (
     Groupable,
+    Replaceable,
+    Replaced,
     Sampleable,
     SampledLaw,
     Sloped,
@@ -43,8 +46,8 @@ __all__ = ["PoissonSampled"]
 
 Array = NDArray[np.float64]
 
-# Those for which the pair of a Poisson sample is known: an absent record and an empty one add the same to a sum.
-POISSON_RELATIONS = (ADD_REMOVE, ZERO_OUT)
+# An absent record and an empty one add the same to a sum, so that the pair is the same for the first two.
+POISSON_RELATIONS = (ADD_REMOVE, ZERO_OUT, REPLACE_ONE)
 # Records of one group: each costs an exponential a node.
 LARGEST_GROUP = 1000
 LEAST_CHANCE = 1e-300
@@ -75,7 +78,9 @@ class PoissonSampled(Accounted, Mechanism):
         The probability, in [0, 1], with which each record enters the batch.
     relation
         ``"add-remove"``, or ``"zero-out"``: a record is replaced by an empty one, whose gradient is zero, and the
-        number of records is public. The pair is the same for both. Replacing one record by another is not known here.
+        number of records is public. The pair is the same for both. Or ``"replace-one"``: a record is replaced by
+        another, for `Gaussian` only. Its noise multiplier is the standard deviation over the *clipping norm*; that a
+        record which is replaced moves the sum twice as far is counted here.
     group_size
         The guarantee is for so many records together, those of one person or household; each is sampled by itself. For
         `Gaussian` only.
@@ -120,12 +125,30 @@ class PoissonSampled(Accounted, Mechanism):
                 f"What a Poisson-sampled {type(self.mechanism).__name__} costs a group of {self.group_size} records is "
                 "not known here: sample a Gaussian, or set group_size to 1."
             )
+        if self.relation == REPLACE_ONE and not (isinstance(self.mechanism, Replaceable) and self.group_size == 1):
+            raise UnsupportedError(
+                "What a Poisson sample costs where one record is replaced by another is known here for Gaussian noise, "
+                "and a group_size of 1."
+            )
         if self.group_size > LARGEST_GROUP:
             raise ParameterError(f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}.")
 
     @cached_property
-    def _group(self) -> Mechanism | None:
-        """All records of a group together, if there are several: a binomial number of them is in the batch."""
+    def _replaced(self) -> Replaced | None:
+        """A record that is replaced by another; None where it is present or absent, and at rate 0."""
+        if self.relation != REPLACE_ONE or not self.sampling_rate:
+            return None
+        return cast(Replaceable, self.mechanism).replaced(self.sampling_rate)  # the constructor has made sure
+
+    @cached_property
+    def _other_pair(self) -> Mechanism | None:
+        """What has the worst pair of this sample, if that is not a record that is present or absent.
+
+        All records of a group together, if there are several: a binomial number of them is in the batch. Or one record
+        that is replaced by another.
+        """
+        if self.relation == REPLACE_ONE:
+            return None if self._replaced is None else self._replaced.bound
         if self.group_size == 1:
             return None
         rate, k = Fraction(self.sampling_rate), self.group_size
@@ -136,8 +159,11 @@ class PoissonSampled(Accounted, Mechanism):
 
     @property
     def directions(self) -> tuple[str, ...]:
-        """``"remove"`` and ``"add"``: a record among those that may be sampled is taken away, or joins them."""
-        return BOTH_DIRECTIONS
+        """``"remove"`` and ``"add"``: a record among those that may be sampled is taken away, or joins them.
+
+        One, where it is replaced by another: the two may change places.
+        """
+        return (REMOVE,) if self.relation == REPLACE_ONE else BOTH_DIRECTIONS
 
     @property
     def sampling(self) -> str:
@@ -149,8 +175,8 @@ class PoissonSampled(Accounted, Mechanism):
         return cast(Sampleable, self.mechanism).sampled(self.sampling_rate, direction)  # the constructor has made sure
 
     def _rdp(self, orders: Array) -> Array:
-        if self._group is not None:
-            return self._group._bounds(orders)
+        if self._other_pair is not None:
+            return self._other_pair._bounds(orders)
         if self._pure_epsilon() == 0:
             return np.zeros_like(orders)
         # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
@@ -176,8 +202,19 @@ class PoissonSampled(Accounted, Mechanism):
         return self.law(direction).log_moment(z)
 
     def _law(self, direction: str) -> LossLaw:
-        if self._group is not None:
-            return replace(self._group.law(of_part(self._group, direction)), of=self)
+        if self._replaced is not None and self._replaced.cells is not None:
+            bound = self._replaced.bound
+            return LossLaw(
+                of=self,
+                log_moment=lambda z: bound._log_moment(z, direction),
+                cells=self._replaced.cells,
+                max_loss=bound._max_loss(direction),
+                max_loss_is_least=True,
+                seen=self.sampling_rate,
+                most_nodes=0,
+            )
+        if self._other_pair is not None:
+            return replace(self._other_pair.law(of_part(self._other_pair, direction)), of=self)
         rate, inner = self.sampling_rate, self.mechanism.law()
         slopes = self.mechanism.sampling_slopes(rate, direction) if isinstance(self.mechanism, Sloped) else None
         if rate == 1:
@@ -204,8 +241,8 @@ class PoissonSampled(Accounted, Mechanism):
         )
 
     def _max_loss(self, direction: str) -> float:
-        if self._group is not None:
-            return self._group._max_loss(direction)
+        if self._other_pair is not None:
+            return self._other_pair._max_loss(direction)
         if self.sampling_rate in (0.0, 1.0):
             return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0
         inner = self.mechanism.max_loss()

@@ -27,6 +27,8 @@ from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = [
     "Groupable",
+    "Replaceable",
+    "Replaced",
     "Sampleable",
     "SampledLaw",
     "Sloped",
@@ -110,6 +112,30 @@ class Sloped(Protocol):
 
     def sampling_slopes(self, rate: float, direction: str) -> Slopes:
         """The derivatives of K at a rate in (0, 1], as `LossLaw.slopes`."""
+        ...
+
+
+class Replaced(NamedTuple):
+    """What a sampled mechanism costs where one record is replaced by another.
+
+    Parameters
+    ----------
+    bound
+        A mechanism that reveals no less, whose moments are taken.
+    cells
+        Those of the loss itself; None where `bound` is the pair itself.
+    """
+
+    bound: Mechanism
+    cells: CellsOf | None = None
+
+
+@runtime_checkable
+class Replaceable(Protocol):
+    """A mechanism that adds noise to a sum, and knows what a sample of it costs if one record is replaced."""
+
+    def replaced(self, rate: float) -> Replaced:
+        """The pair at a rate in (0, 1], which must be symmetric."""
         ...
 
 
