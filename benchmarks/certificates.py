@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dprounds import (
@@ -41,6 +42,8 @@ Document = dict[str, Any]
 MOST_SECONDS = 20.0
 MOST_KILOBYTES = 1_000_000
 CLOSE = 1e-6
+# A claim has nine digits; where epsilon is 0, it may be one unit of the last of them.
+LAST_DECIMAL = 1e-9
 NONSENSE: list[Any] = [
     *(None, True, -1, 0, 7, 1.5, "", "abc", "nan", "inf", "-1", "1e9999", "1/0", "1e999", "1e-999", "1" * 300),
     *([], {}, [[]], 10**400, "0x1p3", "٣", " 1", "1 ", "1_0", "1e5\n", "9" * 40 + "e999", "1/" + "9" * 40),
@@ -268,34 +271,49 @@ def try_changes(number: int, seed: int) -> int:
     return wrong + (memory > MOST_KILOBYTES)
 
 
-def try_runs(number: int, seed: int, digits: int = 9) -> int:
-    """Prints which reported epsilons cannot be certified within `CLOSE` of themselves, and returns how many."""
-    draw = random.Random(seed)
-    open_cases, certified, unsupported, slowest = 0, 0, 0, 0.0
+def try_run(index: int, seed: int, digits: int = 9) -> Document:
+    """What becomes of one random run: whether its reported epsilon is certified within `CLOSE` of itself."""
+    run, delta = random_run(random.Random(f"{seed}:{index}"))
+    began = time.process_time()
+    found = run.guarantee(delta=delta)
+    row = {"index": index, "run": repr(run), "delta": delta, "lower": found.lower, "upper": found.upper}
+    row |= {"method": found.method, "certified": None, "error": None}
+    try:
+        claim = certify(run, delta=delta, digits=digits)
+    except UnsupportedError:
+        outcome = "costs nothing"
+    except PrivacyError as error:
+        outcome, row["error"] = "not certified", str(error)
+    else:
+        row["certified"] = claim.epsilon
+        is_sound = found.lower <= claim.epsilon
+        is_close = claim.epsilon <= found.upper * (1 + CLOSE) or claim.epsilon - found.upper <= LAST_DECIMAL
+        outcome = "within" if is_sound and is_close else "wider" if is_sound else "BELOW THE LOWER END"
+    return row | {"outcome": outcome, "seconds": round(time.process_time() - began, 2)}
+
+
+def try_runs(number: int, seed: int, journal: Path | None) -> int:
+    """Prints which reported epsilons cannot be certified within `CLOSE` of themselves, and returns how many.
+
+    Rows are kept in the journal, one JSON object a line, and those that are there are not tried again.
+    """
+    lines = journal.read_text().splitlines() if journal and journal.exists() else []
+    rows = {row["index"]: row for row in map(json.loads, lines)}
     for index in range(number):
-        run, delta = random_run(draw)
-        found = run.guarantee(delta=delta)
-        began = time.process_time()
-        try:
-            claim = certify(run, delta=delta, digits=digits)
-        except UnsupportedError:
-            unsupported += 1
+        if index in rows:
             continue
-        except PrivacyError as error:
-            open_cases += 1
-            print(f"{index}: {run!r}, delta {delta:g}: {found.epsilon:.9g} ({found.method}): {error}")
-            continue
-        slowest = max(slowest, time.process_time() - began)
-        if found.lower <= claim.epsilon <= found.upper * (1 + CLOSE):
-            certified += 1
-        else:
-            open_cases += 1
-            print(
-                f"{index}: {run!r}, delta {delta:g}: {found.lower:.9g} to {found.upper:.9g}, certified {claim.epsilon}"
-            )
-    print(f"{number} runs: {certified} certified within {CLOSE:g}, {open_cases} not, {unsupported} cost nothing.")
-    print(f"The slowest took {slowest:.1f} s.")
-    return open_cases
+        rows[index] = try_run(index, seed)
+        if journal:
+            with journal.open("a") as file:
+                file.write(json.dumps(rows[index]) + "\n")
+    asked = [rows[index] for index in range(number)]
+    counts = Counter(row["outcome"] for row in asked)
+    for row in asked:
+        if row["outcome"] not in ("within", "costs nothing"):
+            print(json.dumps(row))
+    slowest = max(row["seconds"] for row in asked)
+    print(f"{number} runs: {dict(counts)}; within is {CLOSE:g} of the reported epsilon. The slowest took {slowest} s.")
+    return number - counts["within"] - counts["costs nothing"]
 
 
 def try_references(number: int, seed: int) -> int:
@@ -321,7 +339,7 @@ def try_references(number: int, seed: int) -> int:
         if line is None or line["nodes"] > 200 or line["smoothing"] != "0":
             continue
         parts, _ = checker._run(claim)
-        read = checker._object("line", line, checker.LINE)
+        read = checker._read("line", line, checker.LINE)
         with ctx.workprec(read["precision"]):
             bound = checker._delta(parts, "remove", Fraction(claim["epsilon"]), read, from_below=False)
         order = ("noise_multiplier", "sampling_rate", "epsilon")
@@ -349,10 +367,11 @@ def main() -> int:
     parser.add_argument("--changes", type=int, default=0)
     parser.add_argument("--runs", type=int, default=0)
     parser.add_argument("--references", type=int, default=0)
+    parser.add_argument("--journal", type=Path, help="of the runs, JSON lines; what is in it is not computed again")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     wrong = try_changes(asked.changes, asked.seed) if asked.changes else 0
-    wrong += try_runs(asked.runs, asked.seed) if asked.runs else 0
+    wrong += try_runs(asked.runs, asked.seed, asked.journal) if asked.runs else 0
     wrong += try_references(asked.references, asked.seed) if asked.references else 0
     return 1 if wrong else 0
 

@@ -26,7 +26,11 @@ CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
-CHECKER = ("tests/certificates/test_error_terms.py", "tests/certificates/test_bounds.py")
+CHECKER = (
+    "tests/certificates/test_error_terms.py",
+    "tests/certificates/test_lattice.py",
+    "tests/certificates/test_bounds.py",
+)
 
 
 @dataclass(frozen=True)
@@ -390,7 +394,14 @@ MUTANTS: dict[str, Mutant] = {
     "checker: alias below": checker_with("    aliases += 1 /", "    aliases += 0 /"),
     "checker: smoothing": checker_with("    smoothed = v *", "    smoothed = 0 * v *"),
     "checker: truncation of the density": checker_with("(density + truncation / v)", "density"),
-    "checker: infinite mass": checker_with("    return 1 - finite", "    return 0 * finite"),
+    "checker: infinite mass": checker_with("return 1 - math.prod(finite, start=arb(1))", "return arb(0)"),
+    "checker: losses that end": checker_with("_require(largest_loss <= epsilon,", "_require(True,"),
+    "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
+    "checker: losses below a grid": checker_with("[(delta[0] - 1) / y[0], *chords]", "[arb(-1), *chords]"),
+    "checker: masses are rounded down": checker_with(".lower().floor()", ".upper().ceil()"),
+    "checker: products are rounded down": checker_with("[mass >> bits for", "[-(-mass >> bits) for"),
+    "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
+    "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),
 }
 
 

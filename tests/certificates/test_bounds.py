@@ -33,7 +33,7 @@ def upper(found: dict[str, Any], direction: str = "remove", **changes: object) -
     """The bound of a certificate's line, with other evidence."""
     parts, _ = checker._run(found["claim"])
     line = copy.deepcopy(found["evidence"][direction]) | changes
-    read = checker._object("A line", line, checker.LINE)
+    read = checker._read("A line", line, checker.LINE)
     with ctx.workprec(read["precision"]):
         return checker._delta(parts, direction, Fraction(found["claim"]["epsilon"]), read, from_below=False)
 
@@ -42,7 +42,7 @@ def lower(found: dict[str, Any], **changes: object) -> Any:
     parts, _ = checker._run(found["claim"])
     line = copy.deepcopy(found["evidence"]["lower"]) | changes
     direction = line.pop("direction")
-    read = checker._object("A line", line, checker.LINE)
+    read = checker._read("A line", line, checker.LINE)
     with ctx.workprec(read["precision"]):
         return checker._delta(parts, direction, Fraction(found["claim"]["lower_epsilon"]), read, from_below=True)
 

@@ -18,7 +18,6 @@ from dprounds import (
     Gaussian,
     InfeasibleError,
     Laplace,
-    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -125,12 +124,6 @@ def test_text_is_canonical() -> None:
 def test_what_cannot_be_certified_is_said(ask: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         ask()
-
-
-@pytest.mark.parametrize("rounds", [1, 10])
-def test_few_rounds_of_a_sampled_gaussian_are_refused_and_not_claimed(rounds: int) -> None:
-    with pytest.raises(NumericalError):
-        certify(PoissonSampled(Gaussian(1.0), 0.01) * rounds, delta=1e-5)
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:

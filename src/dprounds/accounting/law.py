@@ -55,7 +55,7 @@ Slopes = Callable[[Numbers, Numbers], Mapping[str, Numbers]]
 # --- What carries a proof; docs/theory/accounting.md has the propositions.
 
 # The error of one round's M that a line allows for, relative to M(t) and to the size of what K is made of
-# (docs/theory/accounting.md, "Rounding"). Measured, not proven: the moment functions of this library stay below it.
+# (docs/theory/accounting.md, "Rounding"). Measured: the moment functions of this library stay below it.
 LOG_MOMENT_ERROR = 1e-13
 # A mass at infinity is above the truth by at most 20 units of rounding, and by two doubles where it is so small that
 # doubles have no relative precision; `probability_of_any` counts them.

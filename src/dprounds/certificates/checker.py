@@ -1,27 +1,24 @@
-r"""The check of a certificate: whether what it claims about privacy is proven, in ball arithmetic.
+"""The check of a certificate: whether what it claims about privacy is proven, in ball arithmetic.
 
 ``python checker.py claim.json`` needs python-flint and the standard library, and works alone in an empty folder. The
-numbers of a certificate are rational, and all that is computed from them are balls (the Arb library): intervals that
-contain the truth. The evidence says where to look, and is not trusted: a wrong one can only make the check fail. With
-(P, Q) the worst pair of a run in one direction, L = log dP/dQ and M(z) = E_P[exp(z L); L < ∞], for any τ, h > 0
-
-.. math:: \delta(\varepsilon) \le \frac h\pi \mathrm{Re}\Big[\tfrac12 G(0) + \sum_{n\ge1} G(nh)\Big] + P(L = \infty),
-          \qquad G(s) = \frac{M(z)\,e^{-\varepsilon z}}{z(1+z)},\ z = \tau + is .
-
-Numbers in brackets are the propositions of docs/theory/certificates.md, which proves every step.
+numbers of a certificate are rational, and what is computed from them are balls (the Arb library): intervals that
+contain the truth. The evidence says where to look, and is not trusted: a wrong one can only make the check fail. Delta
+is bounded by a sum along Re z = tau of M(z) = E_P[exp(z L); L < ∞], L = log dP/dQ, (P, Q) the worst pair of a run in
+one direction, or on a lattice of losses. Numbers in brackets are propositions of docs/theory/certificates.md.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from flint import acb, arb, ctx, fmpq
+from flint import acb, arb, ctx, fmpq, fmpz_poly
 
 __all__ = ["FORMAT", "MOST_BYTES", "PARAMETERS", "VERSION", "RefusedError", "check", "main"]
 
@@ -29,112 +26,87 @@ FORMAT, VERSION = "dprounds certificate", 1
 REMOVE, ADD, RELATIONS = "remove", "add", ("add-remove", "zero-out")
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
 MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
-# In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; formulas and nodes take several.
-MOST_WORK, FORMULA, NODE = 8_000_000, 20, 60
+# In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; all else takes several.
+MOST_WORK, FORMULA, NODE, MASS, POINT = 12_000_000, 20, 60, 100, 5
+AFRESH = 32  # a ball that is turned becomes wider; after so many turns all are computed anew
 # Every double in its shortest decimal, and fractions.
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}", re.ASCII)
-# The mechanisms, and their parameters with the greatest value of each; none may be 0.
-NOISE = {"noise_multiplier": 10**9}
-PARAMETERS: Mapping[str, Mapping[str, int]] = {
-    "gaussian": NOISE,
-    "poisson-sampled-gaussian": {**NOISE, "sampling_rate": 1},
-    "laplace": NOISE,
-    "randomized-response": {"epsilon": 1000},
-    "pure-dp": {"epsilon": 1000},
-    "approximate-dp": {"epsilon": 1000, "delta": 1},
-}
+# Kinds of what stands in a certificate, for `_read`: numbers that are not negative, and positive ones by the largest.
+ZERO, POSITIVE, SOME, LARGE = "not negative", math.inf, range(1, MOST_WORK + 1), 10**9
+NOISE, LOSS = {"noise_multiplier": 10**9}, {"epsilon": 1000}
+PARAMETERS = {"gaussian": NOISE, "laplace": NOISE, "randomized-response": LOSS, "pure-dp": LOSS}
+PARAMETERS |= {"poisson-sampled-gaussian": {**NOISE, "sampling_rate": 1}, "approximate-dp": {**LOSS, "delta": 1}}
+PART = {"mechanism": None, "rounds": range(1, MOST_ROUNDS + 1)}
+ABOUT_A_RUN = {"kind": None, "run": None, "relation": None}
+BITS = {"precision": range(2, MOST_BITS + 1)}
+QUADRATURE = {"step": POSITIVE, "strip": POSITIVE, "angle": ZERO, "angle_strip": ZERO}
+MOMENTS = {**BITS, "quadratures": [{**QUADRATURE, "first": range(-LARGE, 1), "last": range(LARGE + 1)}]}
+LINE = {**MOMENTS, "tau": POSITIVE, "step": POSITIVE, "nodes": SOME, "smoothing": ZERO, "above": ZERO}
+GRID = {"first": range(-LARGE, LARGE), "fine": range(LARGE), "doubling": SOME, "nodes": SOME}
+LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "grids": [GRID]}
 Ball = Any  # a real or complex ball; python-flint has no types
 Values = dict[str, Any]  # an object of the certificate, its numbers read
-Reader = Callable[[str, object], Any]
 
 
 class RefusedError(Exception):
     """The certificate proves nothing, and why, in one sentence."""
 
 
-def _refuse(sentence: str) -> NoReturn:
-    raise RefusedError(sentence)
-
-
 def _require(holds: object, sentence: str) -> None:
     """Raise unless something certainly holds: comparisons of balls are true only if they hold for all of both."""
     if holds is not True:
-        _refuse(sentence)
+        raise RefusedError(sentence)
 
 
-def _object(what: str, found: object, readers: Mapping[str, Reader | None]) -> Values:
-    """An object with exactly these fields, each read by its reader; where that is None, as it is."""
-    if not isinstance(found, dict) or set(found) != set(readers):
-        _refuse(f"{what} must be an object with the fields {', '.join(readers)}.")
-    return {name: reader(name, found[name]) if reader else found[name] for name, reader in readers.items()}
-
-
-def _number(name: str, found: object) -> Fraction:
-    if not isinstance(found, str) or not NUMBER.fullmatch(found):
-        _refuse(f'{name} must be a number written as text, such as "0.01", "1e-5" or "256/60000".')
-    return Fraction(found)
-
-
-def _positive(name: str, found: object) -> Fraction:
-    value = _number(name, found)
-    _require(value > 0, f"{name} must be positive.")
-    return value
-
-
-def _count(least: int, most: int) -> Callable[[str, object], int]:
-    def read_count(name: str, found: object) -> int:
-        if type(found) is not int or not least <= found <= most:  # True and False are no counts
-            _refuse(f"{name} must be a whole number from {least} to {most}.")
-        return found
-
-    return read_count
-
-
-def _part(found: object) -> Values:
-    mechanism = found.get("mechanism") if isinstance(found, dict) else None
-    if not isinstance(mechanism, str) or mechanism not in PARAMETERS:
-        _refuse(f"mechanism must be one of {', '.join(PARAMETERS)}.")
-    most = PARAMETERS[mechanism]
-    readers = {"mechanism": None, "rounds": _count(1, MOST_ROUNDS), **dict.fromkeys(most, _positive)}
-    part = _object("A part of the run", found, readers)
-    for name, limit in most.items():
-        _require(part[name] <= limit, f"{name} must be at most {limit}.")
-    part["is_sampled"] = part.get("sampling_rate", 1) != 1  # at rate 1 it is the Gaussian mechanism
-    part["is_gaussian"] = "gaussian" in mechanism and not part["is_sampled"]
-    return part
+def _read(name: str, found: Any, kind: Any) -> Any:  # noqa: ANN401  (whatever JSON holds)
+    """What has this name, read by its kind: those of fields, of items in a list, words, a range, a number, or None."""
+    if isinstance(kind, Mapping):
+        fits = isinstance(found, dict) and set(found) == set(kind)
+        _require(fits, f"{name} must be an object with the fields {', '.join(kind)}.")
+        return {each: _read(each, found[each], kind[each]) for each in kind}
+    if isinstance(kind, list):
+        _require(isinstance(found, list), f"{name} must be a list.")
+        return [_read(f"Each of {name}", each, kind[0]) for each in found]
+    if isinstance(kind, tuple):
+        _require(found in kind, f"{name} must be one of {json.dumps(kind)}.")
+    elif isinstance(kind, range):  # True and False are no whole numbers
+        fits = type(found) is int and found in kind
+        _require(fits, f"{name} must be a whole number from {kind[0]} to {kind[-1]}.")
+    elif kind is not None:
+        fits = isinstance(found, str) and NUMBER.fullmatch(found) is not None
+        _require(fits, f'{name} must be a number written as text, such as "0.01", "1e-5" or "256/60000".')
+        found = Fraction(found)
+        _require(kind == ZERO or 0 < found <= kind, f"{name} must be in (0, {kind}].")
+    return found
 
 
 def _run(claim: Values) -> tuple[list[Values], list[str]]:
     """The parts, and the directions to be checked: only the pairs of sampled mechanisms are not symmetric."""
-    found = claim["run"]
-    if not isinstance(found, list) or not 1 <= len(found) <= MOST_PARTS:
-        _refuse(f"run must be a list of 1 to {MOST_PARTS} parts.")
-    parts = [_part(each) for each in found]
-    known = RELATIONS if any("sampling_rate" in part for part in parts) else (None,)
-    _require(claim["relation"] in known, f"relation must be one of {json.dumps(known)} for these mechanisms.")
+    parts: list[Values] = []
+    for found in _read("run", claim["run"], [None]):
+        mechanism = _read("mechanism", found.get("mechanism") if isinstance(found, dict) else None, tuple(PARAMETERS))
+        part = _read("A part of the run", found, {**PART, **PARAMETERS[mechanism]})
+        part["is_sampled"] = part.get("sampling_rate", 1) != 1  # at rate 1 it is the Gaussian mechanism
+        part["is_gaussian"] = "gaussian" in mechanism and not part["is_sampled"]
+        bounded = part.get("epsilon") or 1 / part["noise_multiplier"]  # the largest loss of Laplace noise
+        parts.append({**part, "largest_loss": math.inf if "gaussian" in mechanism else bounded})
+    _require(0 < len(parts) <= MOST_PARTS, f"run must be a list of 1 to {MOST_PARTS} parts.")
+    _read("relation", claim["relation"], RELATIONS if any("sampling_rate" in part for part in parts) else (None,))
     return parts, [REMOVE, ADD] if any(part["is_sampled"] for part in parts) else [REMOVE]
 
 
-def _quadratures(name: str, found: Any) -> list[Values]:  # noqa: ANN401  (whatever JSON holds)
-    _require(isinstance(found, list), f"{name} must be a list.")
-    reals = {"step": _positive, "strip": _positive, "angle": _number, "angle_strip": _number}
-    counts = {"first": _count(-(10**9), 0), "last": _count(0, 10**9)}
-    return [_object("A quadrature", each, {**reals, **counts}) for each in found]
-
-
-BITS: Mapping[str, Reader] = {"precision": _count(2, MOST_BITS)}
-MOMENTS = {**BITS, "quadratures": _quadratures}
-NODES = {"tau": _positive, "step": _positive, "nodes": _count(1, MOST_WORK)}
-LINE = {**MOMENTS, **NODES, "smoothing": _number, "above": _number}
-ABOUT_A_RUN: Mapping[str, None] = {"kind": None, "run": None, "relation": None}
-
-
-def _check_work(parts: list[Values], lines: list[Values | None]) -> None:
+def _check_work(parts: list[Values], found: list[Values | None]) -> None:
     total, sampled = 0, sum(part["is_sampled"] for part in parts)
-    for line in filter(None, lines):
-        _require(len(line["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
-        x = sum(each["last"] - each["first"] + 1 for each in line["quadratures"])
-        total += (line.get("nodes", 0) + 1) * (x + FORMULA * (1 + len(parts))) + NODE * x
+    for each in filter(None, found):
+        if "grids" in each:
+            fits = len(each["grids"]) == len(parts) and all("gaussian" in part["mechanism"] for part in parts)
+            _require(fits, "grids must be as many as parts, each of which is Gaussian.")
+            products = sum(2 * part["rounds"].bit_length() + 1 for part in parts)
+            total += MASS * sum(grid["nodes"] for grid in each["grids"]) + POINT * each["points"] * products
+            continue
+        _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
+        x = sum(quadrature["last"] - quadrature["first"] + 1 for quadrature in each["quadratures"])
+        total += (each.get("nodes", 0) + 1) * (x + FORMULA * (1 + len(parts))) + NODE * x
     _require(total <= MOST_WORK, f"The check would take more than {MOST_WORK} products of balls.")
 
 
@@ -190,9 +162,11 @@ class _Sampled:
 
     def values(self, step: Fraction) -> Iterator[Ball]:
         """M at tau + i n step for n = 0, 1, … up to the height."""
-        turns = [acb(0, self.sign * _ball(step) * u).exp() for u in self.logs]
-        terms = [acb(weight) for weight in self.weights]
-        while True:
+        angles = [self.sign * _ball(step) * u for u in self.logs]
+        turns = [acb(0, angle).exp() for angle in angles]
+        for n in range(MOST_WORK):
+            if n % AFRESH == 0:
+                terms = [weight * acb(0, n * angle).exp() for weight, angle in zip(self.weights, angles, strict=True)]
             yield sum(terms) + acb(arb(0, self.error), arb(0, self.error))
             terms = [term * turn for term, turn in zip(terms, turns, strict=True)]
 
@@ -219,13 +193,9 @@ class _Moments:
         self.tau, self.height = _ball(tau), _ball(height)
         gaussians = (part["rounds"] / part["noise_multiplier"] ** 2 for part in parts if part["is_gaussian"])
         self.half = _ball((sum(gaussians, Fraction(0)) + line.get("smoothing", 0)) / 2)
-        quadratures = iter(line["quadratures"])
-        self.sampled, self.formulas = [], []
-        for part in parts:
-            if part["is_sampled"]:
-                self.sampled.append((part["rounds"], _Sampled(part, direction, tau, next(quadratures), height)))
-            elif not part["is_gaussian"]:
-                self.formulas.append((part["rounds"], _formula(part)))
+        self.formulas = [(part["rounds"], _formula(part)) for part in parts if "gaussian" not in part["mechanism"]]
+        sampled = zip((part for part in parts if part["is_sampled"]), line["quadratures"], strict=True)
+        self.sampled = [(part["rounds"], _Sampled(part, direction, tau, q, height)) for part, q in sampled]
 
     def log_bound(self, *, beyond: bool) -> Ball:
         """A bound of log |M| on the line, or only beyond the height, where the Gaussians have fallen [6]."""
@@ -247,13 +217,11 @@ class _Moments:
 
 
 def _infinite_mass(parts: list[Values]) -> Ball:
-    finite = arb(1)
-    for part in parts:
-        finite *= _ball(1 - part.get("delta", Fraction(0))) ** part["rounds"]
-    return 1 - finite
+    finite = (_ball(1 - part.get("delta", Fraction(0))) ** part["rounds"] for part in parts)
+    return 1 - math.prod(finite, start=arb(1))
 
 
-def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values, *, from_below: bool) -> Ball:
+def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values, *, from_below: bool = False) -> Ball:
     """A ball whose upper end is not below delta [1, 2, 3, 7], or one whose lower end is not above it [9]."""
     height = line["step"] * line["nodes"]
     moments = _Moments(parts, direction, line["tau"], line, height)
@@ -276,56 +244,92 @@ def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values,
     return total - truncation - aliases - smoothed + _infinite_mass(parts)
 
 
-def _losses_end(parts: list[Values], direction: str, epsilon: Fraction) -> bool:
-    """Whether no finite loss exceeds epsilon, by the largest loss of each round; exact where those are rational [8]."""
-    total, logarithms = Fraction(0), arb(0)
-    for part in parts:
-        if part["mechanism"] == "laplace":
-            total += part["rounds"] / part["noise_multiplier"]
-        elif "epsilon" in part:
-            total += part["rounds"] * part["epsilon"]
-        elif part["is_sampled"] and direction == ADD:
-            logarithms -= part["rounds"] * _ball(1 - part["sampling_rate"]).log()
-        else:
-            return False
-    return total <= epsilon if logarithms == 0 else bool(logarithms <= _ball(epsilon - total))
+def _profile(part: Values, direction: str, x: Ball) -> Ball:
+    """Delta of one round of a Gaussian, sampled or not, at a loss of any sign, in closed form [12]."""
+    sigma, rate = _ball(part["noise_multiplier"]), _ball(part.get("sampling_rate", Fraction(1)))
+    y = (x if direction == REMOVE else -x).exp()
+    c, half, root = (y - 1 + rate) / rate, 1 / (2 * sigma), arb(2).sqrt()
+    level = sigma * c.log()  # not a number where the sign of c is not known
+    above = 1 - c if c <= 0 else (((level - half) / root).erfc() - c * ((level + half) / root).erfc()) / 2
+    return rate * above if direction == REMOVE else rate * (above + c - 1) / y
+
+
+def _law(part: Values, direction: str, step: Fraction, grid: Values, points: int) -> fmpz_poly:
+    """Masses of a round whose losses are moved to the points of a grid, in units of 2^-precision, rounded down [12]."""
+    at, stride = [0], 1
+    for n in range(1, grid["nodes"]):
+        stride *= 2 if n > grid["fine"] and (n - grid["fine"]) % grid["doubling"] == 0 else 1
+        at.append(at[-1] + stride)
+        _require(at[-1] < points, "A grid has more points than are kept.")
+    losses = [_ball(step * (grid["first"] + each)) for each in at]
+    y, delta = [x.exp() for x in losses], [_profile(part, direction, x) for x in losses]
+    chords = [(delta[n] - delta[n - 1]) / (y[n] - y[n - 1]) for n in range(1, len(at))]
+    masses = [0] * (at[-1] + 1)
+    for n, here, left, right in zip(at, y, [(delta[0] - 1) / y[0], *chords], [*chords, arb(0)], strict=True):
+        mass = ((right - left) * here * 2**ctx.prec).lower().floor().unique_fmpz()
+        masses[n] = max(mass or 0, 0)  # one that is not known counts as none
+    return fmpz_poly(masses)
+
+
+def _delta_on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice: Values) -> Ball:
+    """A ball whose upper end is not below delta: one, less what is known to be released at finite losses [13]."""
+    bits, step, points = lattice["precision"], lattice["step"], lattice["points"]
+
+    def product(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
+        masses = [mass >> bits for mass in (one[1] * other[1]).coeffs()]
+        low = next((n for n, mass in enumerate(masses) if mass), 0)
+        return one[0] + other[0] + low, fmpz_poly(masses[low : low + points])
+
+    whole = nothing = 0, fmpz_poly([2**bits])
+    for part, grid in zip(parts, lattice["grids"], strict=True):
+        law, power = (grid["first"], _law(part, direction, step, grid, points)), nothing
+        for digit in f"{part['rounds']:b}":
+            power = product(power, power)
+            power = product(power, law) if digit == "1" else power
+        whole = product(whole, power)
+    known, share, fall = arb(0), _ball(epsilon - step * whole[0]).exp(), _ball(-step).exp()
+    for mass in whole[1].coeffs():
+        known += mass * share.min(1)
+        share *= fall
+    return 1 - known / 2**bits
 
 
 def _approximate_dp(claim: Values, evidence: object) -> str:
-    given = _object("This claim", claim, {**ABOUT_A_RUN, "epsilon": _number, "delta": _number, "lower_epsilon": None})
+    given = _read("This claim", claim, {**ABOUT_A_RUN, "epsilon": ZERO, "delta": ZERO, "lower_epsilon": None})
     parts, directions = _run(given)
-    found = _object("The evidence", evidence, dict.fromkeys((*directions, "lower"), None))
-    lines = {each: None if found[each] is None else _object(each, found[each], LINE) for each in directions}
-    lower: Values | None = None
+    found = _read("The evidence", evidence, dict.fromkeys((*directions, "lower"), None))
+    asked, said = [], f"(ε = {claim['epsilon']}, δ = {claim['delta']})"
+    for direction in directions:
+        line = found[direction]
+        kind = None if line is None else LATTICE if isinstance(line, dict) and "grids" in line else LINE
+        asked.append((direction, direction, given["epsilon"], _read(direction, line, kind)))
     if given["lower_epsilon"] is not None or found["lower"] is not None:
-        lower = _object("lower", found["lower"], {**LINE, "direction": None})
-        lower["epsilon"] = _number("lower_epsilon", given["lower_epsilon"])
-        _require(lower["direction"] in directions, f"direction must be one of {', '.join(directions)}.")
-    _check_work(parts, [*lines.values(), lower])
-    for direction, line in lines.items():
+        line = _read("lower", found["lower"], {**LINE, "direction": tuple(directions)})
+        asked.append(("lower", line["direction"], _read("lower_epsilon", given["lower_epsilon"], ZERO), line))
+        said += f", and not at ε = {claim['lower_epsilon']}"
+    _check_work(parts, [line for *_, line in asked])
+    for name, direction, epsilon, line in asked:
         with ctx.workprec(line["precision"] if line else 128):
-            if line:
-                bound = _delta(parts, direction, given["epsilon"], line, from_below=False)
+            if line is None:  # then no finite loss may exceed epsilon [8]
+                largest_loss = sum(part["rounds"] * part["largest_loss"] for part in parts)
+                _require(largest_loss <= epsilon, f"A line is missing ({direction}).")
+                holds = _infinite_mass(parts) <= _ball(given["delta"])
+            elif name == "lower":
+                holds = _delta(parts, direction, epsilon, line, from_below=True) > _ball(given["delta"])
             else:
-                _require(_losses_end(parts, direction, given["epsilon"]), f"A line is missing ({direction}).")
-                bound = _infinite_mass(parts)
-            _require(bound <= _ball(given["delta"]), f"The evidence does not prove delta ({direction}).")
-    if lower:
-        with ctx.workprec(lower["precision"]):
-            bound = _delta(parts, lower["direction"], lower["epsilon"], lower, from_below=True)
-            _require(bound > _ball(given["delta"]), "The evidence does not prove that lower_epsilon is too small.")
-    said = f"(ε = {claim['epsilon']}, δ = {claim['delta']})"
-    return f"{said}, and not at ε = {claim['lower_epsilon']}" if lower else said
+                bound = _delta_on_lattice if "grids" in line else _delta
+                holds = bound(parts, direction, epsilon, line) <= _ball(given["delta"])
+            _require(holds, f"The evidence does not prove delta ({name}).")
+    return said
 
 
 def _renyi(claim: Values, evidence: object) -> str:
     """K(order - 1) <= (order - 1) rdp in every direction [10]."""
-    given = _object("This claim", claim, {**ABOUT_A_RUN, "order": _number, "rdp": _number})
+    given = _read("This claim", claim, {**ABOUT_A_RUN, "order": ZERO, "rdp": ZERO})
     (parts, directions), tau = _run(given), given["order"] - 1
     _require(tau > 0, "order must be larger than 1.")
     _require(not any("delta" in part for part in parts), "No Rényi bound is finite where losses may be infinite.")
-    found = _object("The evidence", evidence, dict.fromkeys(directions, None))
-    lines = {each: _object(each, found[each], MOMENTS) for each in directions}
+    lines = _read("The evidence", evidence, dict.fromkeys(directions, MOMENTS))
     _check_work(parts, list(lines.values()))
     for direction, line in lines.items():
         with ctx.workprec(line["precision"]):
@@ -337,10 +341,10 @@ def _renyi(claim: Values, evidence: object) -> str:
 def _conversion(claim: Values, evidence: object) -> str:
     """Whether every pair of this Rényi divergence is (epsilon, delta)-close, by a tangent of the power [11]."""
     names = ("order", "rdp", "epsilon", "delta")
-    given = _object("This claim", claim, {"kind": None, **dict.fromkeys(names, _number)})
+    given = _read("This claim", claim, {"kind": None, **dict.fromkeys(names, ZERO)})
     _require(given["order"] > 1, "order must be larger than 1.")
-    reals = {"tangent": _positive, "scale": _positive, "linear": _number}
-    found = _object("The evidence", evidence, {**BITS, **reals})
+    reals = {"tangent": POSITIVE, "scale": POSITIVE, "linear": ZERO}
+    found = _read("The evidence", evidence, {**BITS, **reals})
     with ctx.workprec(found["precision"]):
         a, t, (b, k, c) = _ball(given["order"]), _ball(given["order"] - 1), (_ball(found[name]) for name in reals)
         slope = b**t  # of the power at the tangent point, over the order
@@ -355,27 +359,22 @@ def _conversion(claim: Values, evidence: object) -> str:
 KINDS = {"approximate-dp": _approximate_dp, "renyi": _renyi, "conversion": _conversion}
 
 
+def _once(pairs: list[tuple[str, Any]]) -> Values:
+    _require(len(dict(pairs)) == len(pairs), "A field is given twice.")
+    return dict(pairs)
+
+
 def check(data: bytes) -> str:
     """What the certificate in these bytes proves, in one line; raises `RefusedError` if it proves nothing."""
     _require(len(data) <= MOST_BYTES, f"A certificate has at most {MOST_BYTES} bytes.")
-    floats = "{}: only whole numbers stand without quotes, others are written as text."
-    once = "A field is given twice."
     try:
-        found = json.loads(
-            data.decode(),
-            object_pairs_hook=lambda pairs: dict(pairs) if len(dict(pairs)) == len(pairs) else _refuse(once),
-            parse_float=lambda text: _refuse(floats.format(text[:40])),
-            parse_constant=lambda text: _refuse(floats.format(text)),
-        )
+        found = json.loads(data.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError):
-        _refuse("A certificate must be JSON in UTF-8.")
-    found = _object("A certificate", found, dict.fromkeys(("format", "version", "claim", "evidence"), None))
-    known = found["format"] == FORMAT and type(found["version"]) is int and found["version"] == VERSION
-    _require(known, f"This checks the format {FORMAT!r}, version {VERSION}, only.")
+        raise RefusedError("A certificate must be JSON in UTF-8.") from None
+    kinds = {"format": (FORMAT,), "version": range(VERSION, VERSION + 1), "claim": None, "evidence": None}
+    found = _read("A certificate", found, kinds)
     claim = found["claim"]
-    kind = claim.get("kind") if isinstance(claim, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        _refuse(f"kind must be one of {', '.join(KINDS)}.")
+    kind = _read("kind", claim.get("kind") if isinstance(claim, dict) else None, tuple(KINDS))
     proven = KINDS[kind](claim, found["evidence"])
     parts = [f"{part['rounds']} × {part['mechanism']}" for part in claim.get("run", [])]
     subject = " + ".join([*parts[:3], "…"] if len(parts) > 3 else parts) or "every pair with this Rényi bound"

@@ -17,6 +17,7 @@ from typing import Any, cast
 from dprounds._validate import DELTA, FINITE_EPSILON, Interval, count, real, show
 from dprounds.accounting.profile import Profile
 from dprounds.certificates.evidence import conversion_evidence, directions_of, lower_line, moment_evidence, upper_line
+from dprounds.certificates.lattice import Upper
 from dprounds.conversions import epsilon_from_rdp
 from dprounds.errors import CertificateError, InfeasibleError, NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms import (
@@ -52,7 +53,9 @@ MOST_DIGITS = 15
 # A number is raised by this many units of its last digit, one after the other, and each with more effort, until the
 # check succeeds.
 TRIED_UNITS = (0, 1, 2, 10)
-EFFORTS = (0, 3)
+EFFORTS: tuple[int, ...] = (0, 3)
+# Bounds that exceed epsilon by more than this part of it are worth more effort.
+CLOSE = 5e-7
 # Numbers are found to the safe side of what they are. The decimal below is tried too where this part is all it lacks.
 SHRUNK = Fraction(1, 10**12)
 
@@ -278,29 +281,53 @@ def certify(
         if found == math.inf:
             raise InfeasibleError(f"No finite epsilon meets delta {given:g}.")
         unit = _unit(found, digits, DECIMALS)
-        claims = [{"epsilon": _written(value), "delta": repr(given)} for value in _above(found, unit)]
+        efforts, excess, _ = _efforts(release, found, given, CLOSE * found)
+        raised = found + excess
+        claims = [{"epsilon": _written(value), "delta": repr(given)} for value in _above(raised, unit)]
     else:
         given = real("epsilon", cast(float, epsilon), FINITE_EPSILON)
         found = release.delta(epsilon=given)
         unit = _unit(found, digits)
-        claims = [{"epsilon": repr(given), "delta": _written(value)} for value in _above(found, unit)]
+        efforts, _, excess = _efforts(release, given, found, math.inf)
+        raised = found * math.exp(excess)
+        claims = [{"epsilon": repr(given), "delta": _written(value)} for value in _above(raised, unit)]
 
     def lines(claim: Mapping[str, Any], effort: int) -> dict[str, Any]:
-        at = float(claim["epsilon"]), float(claim["delta"])
-        return {direction: upper_line(release, direction, *at, effort) for direction in directions_of(release)}
+        found = _uppers(release, float(claim["epsilon"]), float(claim["delta"]), effort)
+        return {direction: each.evidence for direction, each in found.items()}
 
     proven = _first_proven(
         ({"kind": "approximate-dp", **about, **claim, "lower_epsilon": None} for claim in claims),
         lambda claim, effort: {**lines(claim, effort), "lower": None},
+        efforts,
     )
     return _two_sided(release, proven, unit) if two_sided else proven
 
 
-def _first_proven(claims: Iterable[Mapping[str, Any]], evidence: Callable[[Mapping[str, Any], int], object]) -> Claim:
+def _uppers(run: Run, epsilon: float, delta: float, effort: int = 0) -> dict[str, Upper]:
+    return {direction: upper_line(run, direction, epsilon, delta, effort) for direction in directions_of(run)}
+
+
+def _efforts(run: Run, epsilon: float, delta: float, close: float) -> tuple[tuple[int, ...], float, float]:
+    """Efforts to be tried, from the least whose bound is close; by how much that exceeds epsilon, and log delta."""
+    efforts = EFFORTS
+    while True:
+        found = _uppers(run, epsilon, delta, efforts[0]).values()
+        epsilon_excess, log_excess = max(each.epsilon_excess for each in found), max(each.log_excess for each in found)
+        if epsilon_excess <= close or len(efforts) == 1:
+            return efforts, epsilon_excess, log_excess
+        efforts = efforts[1:]
+
+
+def _first_proven(
+    claims: Iterable[Mapping[str, Any]],
+    evidence: Callable[[Mapping[str, Any], int], object],
+    efforts: Iterable[int] = EFFORTS,
+) -> Claim:
     """The first of the claims that the checker accepts, with as little effort as does."""
     trouble: CertificateError | None = None
     for claim in claims:
-        for effort in EFFORTS:
+        for effort in efforts:
             try:
                 return _checked(claim, evidence(claim, effort))
             except CertificateError as failed:

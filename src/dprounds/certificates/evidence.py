@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
+from dprounds.certificates.lattice import Upper, largest_losses, lattice_near, one_point
 from dprounds.conversions import worst_pair
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled, Run
@@ -32,7 +33,7 @@ FEW_NODES, MOST_NODES = 2**13, 2**16
 MOST_PRODUCTS = 3_000_000
 # Natural logarithm of the part of M that a quadrature may err by, before it is raised to the rounds; bits beyond that.
 LOG_ERROR = 42.0
-GUARD_BITS = 24
+GUARD_BITS = 40
 # Strips and angles that are tried, in radians.
 STRIPS = np.linspace(0.02, 3.1, 155)
 ANGLES = np.geomspace(1e-7, 3.0, 300)
@@ -41,6 +42,9 @@ POINTS = 4001
 LEAST_REACH = 0.5
 # Points above the line at which aliases are bounded, in units of its distance from 0.
 ABOVE = np.geomspace(0.02, 4.0, 40)
+# Tilts that are tried, and the logarithm of how much less than delta one must prove to be taken at once.
+TILTS = np.geomspace(1e-3, 1e4, 71)
+MUCH = 6.0
 # A step is taken so much smaller than is needed, and is then rounded to five digits.
 ROUNDED = 1.001
 # Where a conversion needs no tangent, it is taken here.
@@ -163,15 +167,28 @@ def _for_a_line(law: LossLaw, most_nodes: int) -> LossLaw:
     return replace(law, lattice=None, ceiling=None if law.lattice else law.ceiling, most_nodes=most_nodes)
 
 
-def upper_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any] | None:
-    """Evidence that `delta` is met at `epsilon` in a direction; None where no loss exceeds epsilon.
+def upper_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> Upper:
+    """Evidence that `delta` is met at `epsilon` in a direction: a line, or a lattice where no line serves.
 
-    More effort takes more nodes and bits.
+    None is evidence where no loss exceeds epsilon. More effort takes more nodes and bits.
     """
-    whole = run.law(direction)
-    if whole.max_loss <= epsilon:
-        return None
-    return _line(run, direction, epsilon, delta, effort, above=False)
+    is_gaussian = all(isinstance(getattr(part, "mechanism", part), Gaussian) for part in run.mechanisms)
+    if is_gaussian and run.rounds == 1:
+        return one_point(epsilon, delta)
+    if run.law(direction).max_loss <= epsilon:
+        if not _pairs(run, direction):
+            return Upper(None)
+        if is_gaussian:
+            return largest_losses(run, direction, epsilon, delta)
+    try:
+        line = _line(run, direction, epsilon, delta, effort, above=False)
+    except NumericalError:
+        if not is_gaussian:
+            raise
+        return lattice_near(run, direction, epsilon, delta, effort)
+    # a virtual Gaussian raises delta by half of its variance times the density of the loss
+    tau, excess = float(line["tau"]), 0.5 * float(line["smoothing"]) * (float(line["tau"]) + 1.0)
+    return Upper(line, excess * tau, excess)
 
 
 def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
@@ -186,7 +203,8 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
     most = 2**12 if pairs else MOST_NODES if effort else FEW_NODES
     for _ in range(6):
         law = Composition(tuple((_for_a_line(each, most), rounds) for each, rounds in run.law(direction).parts))
-        saddle = saddle_at_epsilon(law, epsilon)
+        enough = None if above else _enough(law, epsilon, log_delta)
+        saddle = saddle_at_epsilon(law, epsilon) if enough is None else law.expand(enough)
         line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
         nodes = math.ceil((line.values.size - 1) * (1.0 + 0.1 * effort))
         tau, step = float(_text(line.t)), float(_text(line.step))
@@ -212,6 +230,14 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
         "above": _text(above_at),
         "quadratures": quadratures,
     }
+
+
+def _enough(law: Composition, epsilon: float, log_delta: float) -> float | None:
+    """The least of some tilts whose moment alone proves much more than delta; None if none does."""
+    with np.errstate(all="ignore"):
+        bound = log_zeta(TILTS) + np.real(law.log_moment(TILTS)) - TILTS * epsilon - log_delta
+    found = np.flatnonzero(bound < -MUCH)
+    return float(TILTS[found[0]]) if found.size else None
 
 
 def _above(law: Composition, tau: float, epsilon: float, period: float) -> float:

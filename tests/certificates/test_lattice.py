@@ -1,0 +1,212 @@
+"""Lattices: closed forms of one round, bounds of few rounds that are never below the truth, and how they are found."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import pytest
+from flint import arb, ctx
+
+from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled
+from dprounds.certificates import certify, checker
+from dprounds.certificates.checker import RefusedError
+from tests.references import few_rounds
+
+SIGMA, RATE = Fraction(9, 10), Fraction(1, 50)
+GRID = {"first": -40, "fine": 900, "doubling": 64, "nodes": 1150}
+
+
+def part(rounds: int = 1, sigma: Fraction = SIGMA, rate: Fraction = RATE) -> dict[str, Any]:
+    return {
+        "mechanism": "poisson-sampled-gaussian",
+        "rounds": rounds,
+        "noise_multiplier": sigma,
+        "sampling_rate": rate,
+        "is_sampled": True,
+    }
+
+
+def on_lattice(
+    rounds: int, direction: str, epsilon: str, step: str, bits: int = 110, points: int = 20_000, **grid: int
+) -> Any:
+    lattice = {"precision": bits, "step": Fraction(step), "points": points, "grids": [GRID | grid]}
+    with ctx.workprec(bits):
+        return checker._delta_on_lattice([part(rounds)], direction, Fraction(epsilon), lattice)
+
+
+def exact(number: Any) -> Any:
+    return arb(mp.nstr(number, 25))
+
+
+def truth(rounds: int, direction: str, epsilon: str) -> Any:
+    known = few_rounds.one_round if rounds == 1 else few_rounds.two_rounds
+    with mp.workdps(30):
+        return exact(known(mp.mpf(9) / 10, mp.mpf(1) / 50, direction, mp.mpf(epsilon)))
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("epsilon", ["-2", "-0.03", "-0.001", "0", "0.01", "0.3", "2"])
+def test_one_round_is_known_in_closed_form_at_losses_of_any_sign(direction: str, epsilon: str) -> None:
+    with ctx.workprec(120):
+        found = checker._profile(part(), direction, checker._ball(Fraction(epsilon)))
+        assert abs(found - truth(1, direction, epsilon)) < arb("1e-20")
+
+
+def test_every_record_in_the_batch_is_the_gaussian_mechanism() -> None:
+    plain = {"mechanism": "gaussian", "rounds": 1, "noise_multiplier": SIGMA}
+    with ctx.workprec(100):
+        for direction in ("remove", "add"):
+            x = checker._ball(Fraction(1, 3))
+            assert checker._profile(plain, direction, x).overlaps(checker._profile(part(rate=Fraction(1)), "remove", x))
+
+
+# --- Never below the truth, whatever the lattice.
+
+TRUTHS = {
+    (rounds, direction): truth(rounds, direction, epsilon)
+    for rounds, direction, epsilon in [
+        (1, "remove", "0.2"),
+        (2, "remove", "0.2"),
+        (1, "add", "0.01"),
+        (2, "add", "0.01"),
+    ]
+}
+LATTICES: dict[str, dict[str, Any]] = {
+    "fine": {"step": "1/2000"},
+    "coarse": {"step": "1/300"},
+    "very coarse": {"step": "1/20", "fine": 0, "nodes": 60, "doubling": 20},
+    "losses begin too high": {"step": "1/2000", "first": 2},
+    "losses begin at the level": {"step": "1/100", "first": 1, "nodes": 1},
+    "losses end too low": {"step": "1/2000", "nodes": 300},
+    "few points are kept": {"step": "1/2000", "nodes": 200, "points": 250},
+    "few bits": {"step": "1/2000", "bits": 24},
+    "hardly any bits": {"step": "1/2000", "bits": 8},
+    "strides that double at once": {"step": "1/2000", "fine": 10, "doubling": 1, "nodes": 20, "points": 400_000},
+}
+
+
+@pytest.mark.parametrize("name", LATTICES)
+def test_no_lattice_is_below_the_truth(name: str) -> None:
+    for (rounds, direction), true in TRUTHS.items():
+        found = on_lattice(rounds, direction, "0.2" if direction == "remove" else "0.01", **LATTICES[name])
+        assert found.upper() >= true * (1 - arb("1e-18"))
+
+
+def test_a_fine_lattice_is_close_and_twice_as_fine_a_fourth_of_the_excess() -> None:
+    true = TRUTHS[2, "remove"]
+    grids = {"1/1000": (-21, 600, 950), "1/2000": (-41, 1200, 1550), "1/4000": (-81, 2400, 2750)}
+    found = [
+        on_lattice(2, "remove", "0.2", step, first=first, fine=fine, nodes=nodes)
+        for step, (first, fine, nodes) in grids.items()
+    ]
+    with ctx.workprec(110):
+        excess = [each - true for each in found]
+    assert excess[0] < arb("1e-3") * true
+    for coarse, fine in itertools.pairwise(excess):
+        assert arb("3.6") < coarse / fine < arb("4.4")
+
+
+def test_a_lattice_that_holds_the_level_is_exact_for_one_round() -> None:
+    for direction, epsilon in (("remove", "0.2"), ("add", "0.01")):
+        found = on_lattice(1, direction, epsilon, epsilon, first=1, nodes=1)
+        with ctx.workprec(120):
+            assert abs(found - truth(1, direction, epsilon)) < arb("1e-20")
+
+
+def test_random_lattices_are_never_below_the_truth() -> None:
+    draw = random.Random(5)
+    for _ in range(40):
+        step = Fraction(draw.randint(1, 60), 4000)
+        grid = {
+            "first": draw.randint(-60, 20),
+            "fine": draw.randint(0, 300),
+            "doubling": draw.randint(1, 64),
+            "nodes": draw.randint(1, 300),
+        }
+        for (rounds, direction), true in TRUTHS.items():
+            epsilon = "0.2" if direction == "remove" else "0.01"
+            try:
+                found = on_lattice(rounds, direction, epsilon, str(step), draw.choice([16, 60, 120]), 10_000, **grid)
+            except RefusedError:
+                continue  # the grid is longer than what is kept
+            assert found.upper() >= true * (1 - arb("1e-18"))
+
+
+def test_masses_are_those_of_a_law_that_costs_more() -> None:
+    with ctx.workprec(100):
+        for direction in ("remove", "add"):
+            masses = [arb(mass) / 2**100 for mass in checker._law(part(), direction, Fraction(1, 200), GRID, 10**6)]
+            total = sum(masses)
+            ratios = [(checker._ball(Fraction(-(n - 40), 200))).exp() for n in range(len(masses))]
+            under_q = sum(mass * ratio for mass, ratio in zip(masses, ratios, strict=True))
+            assert arb("0.999") < total <= 1
+            assert arb("0.9") < under_q <= 1
+
+
+# --- What is found.
+
+FEW = {
+    "one round": (PoissonSampled(Gaussian(1.0), 0.01) * 1, 1e-5),
+    "three rounds": (PoissonSampled(Gaussian(0.8), 0.02) * 3, 1e-5),
+    "tiny rate": (PoissonSampled(Gaussian(1.0), 1e-7) * 1, 1e-14),
+    "many turns of a ball": (PoissonSampled(Gaussian(0.7), 1e-4) * 10**6, 1e-8),
+    "one release": (Gaussian(3.0) * 1, 1e-6),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_few_rounds_are_certified_within_a_millionth(name: str) -> None:
+    run, delta = FEW[name]
+    claim = certify(run, delta=delta, digits=9)
+    found = run.guarantee(delta=delta)
+    assert found.lower <= claim.epsilon <= found.upper * (1 + 1e-6)
+
+
+def test_delta_is_certified_on_a_lattice_too() -> None:
+    run = PoissonSampled(Gaussian(0.8), 0.02) * 3
+    claim = certify(run, epsilon=0.5, digits=9)
+    assert run.delta(epsilon=0.5) * (1 - 1e-9) <= claim.delta <= run.delta(epsilon=0.5) * (1 + 2e-6)
+    assert "grids" in json.loads(claim.text)["evidence"]["remove"]
+
+
+def test_two_sides_need_a_line() -> None:
+    with pytest.raises(NumericalError):
+        certify(PoissonSampled(Gaussian(1.0), 0.01) * 2, delta=1e-5, two_sided=True)
+
+
+def changed(**lattice: Any) -> bytes:
+    document = json.loads(certify(PoissonSampled(Gaussian(1.0), 0.01) * 1, delta=1e-5).text)
+    document["evidence"]["remove"] |= lattice
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(
+    ("lattice", "says"),
+    [
+        ({"grids": []}, "as many as parts"),
+        ({"grids": [{"first": 0, "fine": 0, "doubling": 1, "nodes": 9}]}, "more points than are kept"),
+        ({"grids": [{"first": 0, "fine": 0, "doubling": 1, "nodes": 200_000}]}, "products"),
+        ({"grids": [{"first": 0, "fine": 0, "doubling": 0, "nodes": 1}]}, "doubling"),
+        ({"grids": 3}, "list"),
+        ({"points": 10**9}, "points"),
+        ({"step": "0"}, "step"),
+        ({"step": "1e-900"}, "does not prove"),
+        ({"step": "1e900"}, "does not prove"),
+    ],
+)
+def test_lattices_that_do_not_suit_are_refused(lattice: dict[str, Any], says: str) -> None:
+    with pytest.raises(RefusedError, match=says):
+        checker.check(changed(**lattice))
+
+
+def test_a_lattice_is_for_gaussians_alone() -> None:
+    document = json.loads(certify(Laplace(2.0) * 3, delta=1e-5).text)
+    grid = {"first": 1, "fine": 0, "doubling": 1, "nodes": 1}
+    document["evidence"]["remove"] = {"precision": 90, "step": "1", "points": 1, "grids": [grid]}
+    with pytest.raises(RefusedError, match="Gaussian"):
+        checker.check(json.dumps(document).encode())
