@@ -8,7 +8,7 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,7 @@ class Office:
         return repr((found, self.ledger.tokens.all()))
 
 
-Opened = Callable[..., Office]
-
-
-def office(url: str, log: Path, *, workers: int = 1, before: str = NO_LIMITS) -> Office:
+def office(url: str, log: Path, *, workers: int = 1, seconds: float = 10.0, before: str = NO_LIMITS) -> Office:
     """A server of a ledger with two budgets, and a token for each scope of one of them and of all."""
     ledger = Ledger(url)
     if not ledger.names():
@@ -87,7 +84,8 @@ def office(url: str, log: Path, *, workers: int = 1, before: str = NO_LIMITS) ->
         for budget in ("patients", None):
             name = f"{scope} {budget or 'all'} {secrets.token_hex(4)}"
             tokens[f"{scope} {budget or 'all'}"] = ledger.tokens.create(name, budget=budget, scope=scope)
-    return Office(start(log, f"port=0, workers={workers}, ledger={url!r}", before=before), ledger, tokens)
+    arguments = f"port=0, workers={workers}, seconds={seconds}, ledger={url!r}"
+    return Office(start(log, arguments, before=before), ledger, tokens)
 
 
 def close(one: Office) -> None:

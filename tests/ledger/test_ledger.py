@@ -416,6 +416,8 @@ def test_a_price_is_what_would_be_charged_and_charges_nothing(ledger: Ledger) ->
     assert ledger.cost("patients", revealing).share > 1
     ledger.open("nothing revealed", epsilon=6.0, delta=1e-5, revealed=0.0)
     assert ledger.cost("nothing revealed", revealing).share == math.inf
+    beyond = ledger.cost("patients", Gaussian(1e-200))  # costs more than doubles hold
+    assert beyond.refusal.endswith("Not one of its rounds would fit.")
 
 
 def test_costs_are_computed_where_the_ledger_is_told_to(url: str) -> None:

@@ -430,7 +430,7 @@ def _summary(run: Run, delta: float) -> tuple[float, float]:
     least = run.infinite_mass
     frugal = run.gaussian(delta=least)
     asked = run.gaussian(delta=least + delta) if delta else frugal
-    used = frugal if frugal.mu**2 <= FRUGAL * asked.mu**2 else asked
+    used = frugal if frugal.mu <= math.sqrt(FRUGAL) * asked.mu else asked  # squares may be beyond the doubles
     return used.mu, used.delta
 
 
