@@ -58,7 +58,7 @@ def test_rounds_are_the_batches_that_a_loop_makes() -> None:
 
 def test_a_batch_size_that_makes_no_round_is_left_out() -> None:
     assert [row.batch_size for row in frontier(4_000, **BUDGET, examples=3000, batch_sizes=[128, 3001])] == [128]
-    with pytest.raises(InfeasibleError, match="Not one round of 64 records fits within examples=63"):
+    with pytest.raises(InfeasibleError, match="Not one round of 64 records fits within 63 examples"):
         frontier(4_000, **BUDGET, examples=63, batch_sizes=[64, 256])
 
 
@@ -194,10 +194,10 @@ def test_what_a_best_plan_refuses(changed: dict[str, Any], message: str) -> None
 
 
 def test_too_few_rounds_and_a_budget_that_needs_no_noise_are_infeasible() -> None:
-    with pytest.raises(InfeasibleError, match="No batch size makes 125 rounds within epochs=2: the most is 32"):
+    with pytest.raises(InfeasibleError, match="No batch size makes 125 rounds within 2 epochs: the most is 32"):
         best_plan(4_000, **BUDGET, epochs=2, batch_sizes=[256])
     # a record that is seen with probability delta needs no noise
-    with pytest.raises(InfeasibleError, match="With batch_size=1 and rounds=1: Every noise_multiplier"):
+    with pytest.raises(InfeasibleError, match="With batches of 1 for 1 rounds: Every noise_multiplier"):
         frontier(10**6, **BUDGET, rounds=1, batch_sizes=[1])
 
 

@@ -146,7 +146,8 @@ grid = grid_from_toml(
 found = {
     "API": answer("price", asked)["answers"] == answer("epsilon", asked | {"mechanism": "gaussian"})["answers"],
     "OpenAPI": "twin" in enum and "/api/price" in described["paths"],
-    "page": "Twin noise" in _vocabulary() and "What price?" in _filled("<!-- questions -->", has_documentation=False),
+    "page": "Twin noise" in _vocabulary()
+    and "What price?" in _filled("<!-- questions -->", has_documentation=False, has_budgets=False),
     "sweep": grid.columns == ("mechanism", "noise_multiplier", "rounds", "delta", "method", "epsilon", "error"),
     "command line": main("price --mechanism twin --noise-multiplier 9 --rounds 5 --delta 1e-5 --method balle".split()),
     "noise": main("noise --mechanism twin --epsilon 3 --delta 1e-5 --rounds 5 --method balle".split()),

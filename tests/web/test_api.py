@@ -82,6 +82,11 @@ ASKED: dict[str, tuple[str, dict[str, Any], Any]] = {
             Setting(noise_multiplier=1.0, rounds=1000, dataset_size=60_000), method="balle", **BUDGET
         ),
     ),
+    "plan": (
+        "plan",
+        {"dataset_size": 4000, "epsilon": 1.0, "delta": 1e-5, "epochs": 10, "habit": 64},
+        lambda: questions.plan(dataset_size=4000, epsilon=1.0, delta=1e-5, epochs=10, habit=64),
+    ),
     "convert": (
         "convert",
         {"order": 8, "rdp": 0.5, "delta": 1e-5},

@@ -53,6 +53,8 @@ class _Command(_WithoutTypesOfSwitches, TyperCommand):
 
 def _about(question: Question) -> str:
     """What an answer assumes, and what the methods are: both decide what a guarantee is worth."""
+    if "method" not in question.takes:
+        return ""
     methods = [f"{method}: {METHODS[method]}." for method in question.methods]
     return "\n\n".join([*([ASSUMPTIONS] if question.has_setting else []), "Methods:", *methods])
 

@@ -132,6 +132,8 @@ def table(found: Answers, *, counts: bool = True, without: Sequence[str] = ()) -
     from rich import box
     from rich.table import Table
 
+    if found.question == "plan":
+        return _plan_table(found, without)
     quantity = found.quantity
     extra = {name: how for name, how in _extra_columns(found).items() if name not in without}
     bases = {row.method: row for row in found.answers}
@@ -154,6 +156,41 @@ def table(found: Answers, *, counts: bool = True, without: Sequence[str] = ()) -
         cells = [row.method, answers.get(row.method, "-")]
         cells += [_gain(row, bases[base], quantity, counts=counts) for base in compared]
         cells += [_cell(row, name, up=up) for name, (_, up) in extra.items()]
+        drawn.add_row(*cells, style="bold" if row is found.best else None)
+    return drawn
+
+
+def _plan_table(found: Answers, without: Sequence[str]) -> Table:
+    """A row for each batch size at the whole compute, and last, in bold, that of the plan."""
+    from rich import box
+    from rich.table import Table
+
+    from dprounds.questions.wording import rounded
+
+    near = f"{100 * float(found.inputs['within']):g} %"
+    columns = {
+        "batch_size": "batch size",
+        "rounds": "rounds",
+        "epochs": "epochs",
+        "noise_multiplier": "noise",
+        "excess": "above floor",
+        "renyi_excess": "by Rényi",
+        "epochs_within": f"{near} after",
+    }
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    shown = [name for name in columns if name not in without]
+    for name in shown:
+        drawn.add_column(columns[name], justify="right", no_wrap=True)
+    for row in found.answers:
+        cells = []
+        for name in shown:
+            value = row.values[name]
+            if name in ("excess", "renyi_excess"):
+                cells.append(f"{100 * float(value or 0):.1f} %")
+            elif name == "epochs_within":
+                cells.append("never" if value is None else f"{value:,} epoch{'' if value == 1 else 's'}")
+            else:
+                cells.append(rounded(value or 0, up=name == "noise_multiplier"))
         drawn.add_row(*cells, style="bold" if row is found.best else None)
     return drawn
 

@@ -24,6 +24,8 @@ CURVE_POINTS = 100
 PROFILE_POINTS = 161
 # Runs too short to share their work with others take a tenth of a second each: at most this many are computed.
 MOST_OWN_RUNS = 10
+# Batch sizes and points of the curves of a plan: each point takes a search for noise.
+MOST_BATCH_SIZES, EXCESS_POINTS = 5, 12
 # Joint ranges are computed for orders up to this, and for deltas from this on.
 MOST_DRAWN_ORDER = 1e6
 LEAST_DRAWN_DELTA = 1e-249
@@ -42,6 +44,8 @@ def picture(found: Answers, setting: Setting | None, run: Run | None = None, spe
     """The picture of an answer: a curve where there is one of the question, else the answers side by side."""
     if found.question == "convert":
         return conversion(found)
+    if found.question == "plan":
+        return plan(found)
     if setting is not None and found.question == "epsilon":
         whole, each = run or setting.run(), setting.rounds_of_step if run is None else 1
         if len(whole.parts) == 1 and whole.rounds * each > MOST_DRAWN_ROUNDS:
@@ -136,6 +140,38 @@ def conversion(found: Answers) -> Figure:
         f"({shown['order']}, {shown['rdp']})-RDP is ({shown['epsilon']}, {shown['delta']})-DP by {found.best.method}"
     )
     return plots.joint_range(picture, point=(best["delta"], best["rdp"]), title=title)
+
+
+def plan(found: Answers) -> Figure:
+    """Excess over epochs for several batch sizes, the plan and the habit marked on it."""
+    from dprounds import curves, plots
+
+    *rows, best = [row.values for row in found.answers]
+    chosen, habit = int(best["batch_size"] or 0), found.inputs.get("habit")
+    others = [int(row["batch_size"] or 0) for row in rows]
+    sizes = {chosen, *([] if habit is None else [int(habit)])}
+    # some others at equal distances, none of them far below these, so that the lines can be told apart
+    others = [size for size in others if 4 * size >= min(sizes)]
+    step = max(len(others) // MOST_BATCH_SIZES, 1)
+    for size in others[::step]:
+        if len(sizes) < MOST_BATCH_SIZES:
+            sizes.add(size)
+    today = next((row for row in rows if row["batch_size"] == habit), None)
+    curve = curves.excess_over_epochs(
+        int(found.inputs["dataset_size"]),
+        epsilon=float(found.inputs["epsilon"]),
+        delta=float(found.inputs["delta"]),
+        batch_sizes=sorted(sizes),
+        epochs=max(float(row["epochs"] or 0) for row in (best, today or best)),
+        sampling=str(found.inputs.get("sampling", "poisson")),
+        points=EXCESS_POINTS,
+    )
+    marked = {"plan": best, **({} if today is None else {"habit": today})}
+    return plots.excess_over_epochs(
+        curve,
+        within=float(found.inputs["within"]),
+        marked={name: (float(row["epochs"] or 0), float(row["excess"] or 0)) for name, row in marked.items()},
+    )
 
 
 def _values(found: Answers) -> dict[str, float]:

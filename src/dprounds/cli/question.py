@@ -44,10 +44,10 @@ def command_for(question: Question) -> Callable[..., None]:
         show(found, json=json, plot=plot, draw=lambda: picture(found, setting, **files))
 
     parameters = {name: typed_option(question, WORDS[name]) for name in question.flags}
-    method = parameters.pop("method")
+    method = {name: parameters.pop(name) for name in ("method",) if name in parameters}
     parameters |= {name: (Annotated[Path | None, file_option(name)], None) for name in question.files}
     parameters |= {
-        "method": method,
+        **method,
         "json": (Annotated[bool, JSON], False),
         "plot": (Annotated[Path | None, PLOT], None),
     }

@@ -152,13 +152,14 @@ def best_plan(
     found = planner.frontier(sorted({*sizes, *([] if used is None else [used])}), compute)
     today = next((row for row in found if row.batch_size == used), None)
     if used is not None and today is None:
-        raise InfeasibleError(f"Not one round of {used} records fits within {compute}. Raise it.")
+        raise InfeasibleError(f"Not one round of {used:,} records fits within {compute}.", advice="Train longer.")
     enough = [row for row in found if row.rounds >= least and row.batch_size in sizes]
     if not enough:
         most = max(row.rounds for row in found)
         raise InfeasibleError(
-            f"No batch size makes {least:,} rounds within {compute}: the most is {most:,}. "
-            "Train longer, choose smaller batch_sizes, or lower min_rounds."
+            f"No batch size makes {least:,} rounds within {compute}: the most is {most:,}.",
+            advice="Train longer, choose smaller batches, or lower {min_rounds}.",
+            most=most,
         )
     fewest = _epochs_within(planner, [row.batch_size for row in found], within)
     near = [row for row in enough if row.excess <= within]

@@ -82,7 +82,7 @@ class Compute:
 
     def __str__(self) -> str:
         name, value = next((name, value) for name, value in vars(self).items() if value is not None)
-        return f"{name}={value:g}" if name == "epochs" else f"{name}={value}"
+        return f"{value:g} {name}" if name == "epochs" else f"{value:,} {name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +265,8 @@ class Planner:
         lengths = {size: rounds for size, rounds in lengths.items() if rounds}
         if not lengths:
             raise InfeasibleError(
-                f"Not one round of {min(sizes)} records fits within {compute}. Raise it, or choose smaller batch_sizes."
+                f"Not one round of {min(sizes):,} records fits within {compute}.",
+                advice="Train longer, or with smaller batches.",
             )
         rows: list[FrontierRow] = []
         for size in reversed(lengths):  # from the largest, whose noise is next to a closed form
@@ -280,8 +281,13 @@ class Planner:
             rows=tuple(reversed(rows)),
         )
 
-    def row(self, batch_size: int, rounds: int, known: Sequence[FrontierRow] = ()) -> FrontierRow:
-        """The plan of so many rounds; rows that are known tell where its noise is to be sought."""
+    def row(
+        self, batch_size: int, rounds: int, known: Sequence[FrontierRow] = (), *, with_renyi: bool = True
+    ) -> FrontierRow:
+        """The plan of so many rounds; rows that are known tell where its noise is to be sought.
+
+        Without a Rényi account, which takes as long, its excess is not a number.
+        """
 
         def make_run(noise: float) -> Run:
             return self.loader.run(noise, batch_size, self.dataset_size, rounds)
@@ -291,9 +297,11 @@ class Planner:
         ratio = ratios[-1] ** 2 / ratios[0] if ratios else 1.0
         try:
             plan = self.least_noise(make_run, ratio * self.limit_noise(batch_size, rounds))
-            renyi = self.renyi_noise(make_run, plan.value, known[-1].renyi_order if known else None)
+            renyi = Guess(math.nan, math.nan)
+            if with_renyi:
+                renyi = self.renyi_noise(make_run, plan.value, known[-1].renyi_order if known else None)
         except InfeasibleError as error:
-            raise InfeasibleError(f"With batch_size={batch_size} and rounds={rounds}: {error}") from None
+            raise InfeasibleError(f"With batches of {batch_size:,} for {rounds:,} rounds: {error}") from None
         records = self.loader.records_per_round(batch_size, self.dataset_size)
         total = plan.value / (float(records) * math.sqrt(rounds))
         return FrontierRow(

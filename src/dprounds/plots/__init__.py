@@ -5,6 +5,7 @@ Each function takes numbers of `dprounds.curves` or `dprounds.paper` and returns
 
 from dprounds.plots.answers import answers_by_method
 from dprounds.plots.attack import trade_off
+from dprounds.plots.excess import excess_over_epochs
 from dprounds.plots.paper_figures import figure_1, rounds_figure, rounds_figures
 from dprounds.plots.profile import privacy_profile
 from dprounds.plots.ranges import joint_range
@@ -17,6 +18,7 @@ __all__ = [
     "LineStyle",
     "answers_by_method",
     "epsilon_over_rounds",
+    "excess_over_epochs",
     "figure_1",
     "joint_range",
     "privacy_profile",

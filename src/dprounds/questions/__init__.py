@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from dprounds.questions.ask import delta, epsilon, noise, rate, rounds, run_of
     from dprounds.questions.conversion import convert
     from dprounds.questions.files import run_from_file, run_from_toml
+    from dprounds.questions.plan import plan
     from dprounds.questions.setting import MECHANISMS, QuestionError, Setting
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "delta",
     "epsilon",
     "noise",
+    "plan",
     "rate",
     "rounds",
     "run_from_file",
@@ -33,6 +35,7 @@ _MODULES = {
     "ask": ("delta", "epsilon", "noise", "rate", "rounds", "run_of"),
     "conversion": ("convert",),
     "files": ("run_from_file", "run_from_toml"),
+    "plan": ("plan",),
     "setting": ("MECHANISMS", "QuestionError", "Setting"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

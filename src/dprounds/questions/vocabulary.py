@@ -39,6 +39,7 @@ __all__ = [
     "SAMPLED_MECHANISMS",
     "SAMPLINGS",
     "SETTING",
+    "SWEPT_QUESTIONS",
     "WORDS",
     "Field",
     "MechanismWord",
@@ -127,6 +128,10 @@ WORDS: Mapping[str, Word] = {
         Word("relation", NEIGHBOURS, kind="choice", panel=DATA, choices=("add-remove", "replace-one", "zero-out")),
         Word("rounds", "Rounds, the steps of training", NOT_NEGATIVE, "count", DATA),
         Word("epochs", EPOCHS, POSITIVE, panel=DATA),
+        Word("examples", "Gradients of single records that training may take", FROM_ONE, "count", DATA),
+        Word("habit", "The batch size in use today, to compare with", FROM_ONE, "count", DATA),
+        Word("min_rounds", "Plans of fewer rounds are not considered; 125 by default", FROM_ONE, "count", ANSWER),
+        Word("within", "What part above the floor counts as near it; 0.1 by default", POSITIVE, panel=ANSWER),
         Word("order", "Rényi order α > 1; inf is one", ORDER),
         Word("rdp", "Rényi bound γ, in nats", RDP),
         Word("epsilon", "Privacy loss ε, in nats", EPSILON, panel=BUDGET),
@@ -286,6 +291,8 @@ class Question:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods that answer it."""
+        if "method" not in (*self.needs, *self.takes):  # the tightest alone
+            return ("exact",)
         return tuple(METHODS) if self.has_setting else CONVERSION_METHODS
 
     @property
@@ -297,7 +304,7 @@ class Question:
     def files(self) -> tuple[str, ...]:
         """The files that it takes: a run in place of a setting, and what was spent before."""
         run = self.has_setting and not self.noisy_only
-        return (*(["run"] if run else []), *(["spent"] if self.is_plan else []))
+        return (*(["run"] if run else []), *(["spent"] if self.is_plan and self.has_setting else []))
 
     @property
     def is_curve(self) -> bool:
@@ -367,6 +374,17 @@ QUESTIONS: Mapping[str, Question] = {
             example={"epsilon": 3, "delta": 1e-5, "noise_multiplier": 1.1, "dataset_size": 60_000, "rounds": 10_000},
         ),
         Question(
+            name="plan",
+            title="Which batch size and how many epochs make most of (ε, δ)?",
+            note="Give one of {epochs}, {rounds} and {examples}: how long training may take.",
+            needs=("dataset_size", "epsilon", "delta"),
+            takes=("epochs", "rounds", "examples", "habit", "sampling", "min_rounds", "within"),
+            columns=("batch_size", "rounds", "epochs", "noise_multiplier", "epsilon", "excess", "renyi_excess"),
+            quantity=wording.EXCESS,
+            has_setting=False,
+            example={"dataset_size": 60_000, "epsilon": 3, "delta": 1e-5, "epochs": 60, "habit": 256},
+        ),
+        Question(
             name="convert",
             title="What does a Rényi guarantee mean in (ε, δ)?",
             note="Give two of {rdp}, {epsilon} and {delta}.",
@@ -398,6 +416,9 @@ QUESTIONS: Mapping[str, Question] = {
 }
 # Those that a setting answers with a row for each method: a command, a tab of the page and a kind of sweep each.
 RUN_QUESTIONS = tuple(each.name for each in QUESTIONS.values() if each.has_setting and not each.is_curve)
+
+# Those that a sweep may ask: of each answer it keeps some columns.
+SWEPT_QUESTIONS = tuple(each.name for each in QUESTIONS.values() if each.columns)
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:

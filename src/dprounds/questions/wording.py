@@ -15,6 +15,7 @@ __all__ = [
     "ASSUMPTIONS",
     "DELTA",
     "EPSILON",
+    "EXCESS",
     "NOISE",
     "RATE",
     "RDP",
@@ -67,6 +68,7 @@ EPSILON = Quantity("epsilon", "ε", more_is_better=False)
 DELTA = Quantity("delta", "δ", more_is_better=False)
 NOISE = Quantity("noise_multiplier", "noise multiplier", more_is_better=False)
 RATE = Quantity("sampling_rate", "sampling rate", more_is_better=True)
+EXCESS = Quantity("excess", "excess over the floor", more_is_better=False)
 RDP = Quantity("rdp", "rdp", more_is_better=True)
 
 # The relations between data sets that a guarantee may hold for, and the ways to choose the records of a round.

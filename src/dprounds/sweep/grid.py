@@ -21,11 +21,10 @@ from dprounds.questions.numbers import double
 from dprounds.questions.vocabulary import (
     FIELDS,
     FROM_OTHERS,
-    METHODS,
     NOISY_MECHANISMS,
     QUESTIONS,
-    RUN_QUESTIONS,
     SETTING,
+    SWEPT_QUESTIONS,
 )
 from dprounds.sweep.axis import MOST_ROWS, Axis, Cell, Listed, axis_from
 
@@ -85,9 +84,10 @@ class Grid:
         """The columns of an answer; a budget's epsilon is an input, so the one that is reached has its own name."""
         asked = QUESTIONS[self.question]
         return tuple(
-            f"reached_{name}" if name in asked.needs else name
+            f"reached_{name}" if name in asked.needs or (name in self.axes and not asked.has_setting) else name
             for name in asked.columns
             if name == asked.columns[0]
+            or not asked.has_setting
             or name not in FROM_OTHERS
             or any(word in self.axes for word in FROM_OTHERS[name])
         )
@@ -141,26 +141,28 @@ def grid_from_toml(text: str) -> Grid:
     if unknown:
         raise ParameterError(f"{unknown[0][:60]} is not known. A sweep has a question, methods and a [grid].")
     if "question" not in content:
-        raise ParameterError(f"question is missing: it is one of {', '.join(RUN_QUESTIONS)}.")
-    question = _validate.choice("question", content["question"], RUN_QUESTIONS)
+        raise ParameterError(f"question is missing: it is one of {', '.join(SWEPT_QUESTIONS)}.")
+    question = _validate.choice("question", content["question"], SWEPT_QUESTIONS)
     given = content.get("grid")
     if not isinstance(given, dict) or not given:
         raise ParameterError("The values of each word are missing: they belong under a [grid] line.")
+    asked = QUESTIONS[question]
+    known = GRID_WORDS if asked.has_setting else (*asked.needs, *asked.takes)
     for word in given:
-        if word not in GRID_WORDS:
-            raise ParameterError(f"{word[:60]} is not known. The words of a grid are {', '.join(GRID_WORDS)}.")
+        if word not in known:
+            raise ParameterError(f"{word[:60]} is not known. The words of a grid are {', '.join(known)}.")
     axes = {word: axis_from(word, values) for word, values in given.items()}
-    grid = Grid(question, _methods(content.get("methods", list(METHODS))), axes)
+    grid = Grid(question, _methods(content.get("methods", list(asked.methods)), asked.methods), axes)
     if len(grid) > MOST_ROWS:
         raise ParameterError(f"The grid has {len(grid):,} rows, more than {MOST_ROWS:,}: split it, or ask for fewer.")
     _check_words(grid)
     return grid
 
 
-def _methods(given: object) -> tuple[str, ...]:
+def _methods(given: object, known: tuple[str, ...]) -> tuple[str, ...]:
     if not isinstance(given, list) or not given:
         raise ParameterError(f"methods must be a list of methods, got {_validate.show(given)}.")
-    methods = tuple(_validate.choice("methods", method, tuple(METHODS)) for method in given)
+    methods = tuple(_validate.choice("methods", method, known) for method in given)
     if len(set(methods)) < len(methods):
         raise ParameterError("methods must be different from each other.")
     return methods
@@ -175,6 +177,8 @@ def _check_words(grid: Grid) -> None:
     for word in question.answers:
         if word in grid.axes:
             raise ParameterError(f"{word} has no place here: the question is {grid.question}.")
+    if not question.has_setting:
+        return
     mechanisms = grid.axes.get("mechanism", Listed(("gaussian",)))
     troubles = []
     for index in range(len(mechanisms)):

@@ -7,6 +7,7 @@ from typing import Any
 
 from dprounds import questions
 from dprounds.errors import PrivacyError
+from dprounds.questions.vocabulary import QUESTIONS
 from dprounds.sweep.grid import Grid, Row
 
 __all__ = ["Chunk", "answer_chunk", "chunk_of"]
@@ -31,6 +32,8 @@ def answer_chunk(task: Task) -> list[list[Any]]:
 def _answer(question: str, derived: Sequence[str], answered: Sequence[str], row: Row) -> list[Any]:
     budget = {word: value for word, value in row.words.items() if word in ("epsilon", "delta")}
     try:
+        if not QUESTIONS[question].has_setting:
+            return _columns(getattr(questions, question)(**row.words), derived, answered)
         setting = questions.Setting(**{word: value for word, value in row.words.items() if word not in budget})  # type: ignore[arg-type]  # the library judges the values
         found = getattr(questions, question)(setting, **budget, method=row.method)
     except PrivacyError as error:
@@ -38,6 +41,10 @@ def _answer(question: str, derived: Sequence[str], answered: Sequence[str], row:
     except (ArithmeticError, ValueError, MemoryError, RecursionError) as error:
         # No such error is known. Should there be one, it spoils this row and not a million others.
         return [None] * (len(derived) + len(answered)) + [_sentence(f"{type(error).__name__}: {error}")]
+    return _columns(found, derived, answered)
+
+
+def _columns(found: questions.Answers, derived: Sequence[str], answered: Sequence[str]) -> list[Any]:
     values = found.best.values
     inputs = [_number(found.inputs.get(name)) for name in derived]
     return [*inputs, *(_number(values.get(name.removeprefix("reached_"))) for name in answered), None]
