@@ -190,6 +190,9 @@ class LossLaw:
         Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
     is_attained
         Whether some pair of neighbours has this law. Else the law bounds from above alone.
+    lattice_precision
+        The part of epsilon that a lattice of this law may cost, if more than the least. It tunes speed: digits are of
+        no use where no neighbours are known to come near the law.
     is_accurate
         Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
     most_nodes
@@ -218,6 +221,7 @@ class LossLaw:
     moment_error: Callable[[Numbers], Array] | None = None
     largest_t: float = math.inf
     is_attained: bool = True
+    lattice_precision: float = 0.0
     is_accurate: bool = False
     most_nodes: int = MOST_NODES
     slopes: Slopes | None = None
@@ -309,6 +313,11 @@ class Composition:
     def is_attained(self) -> bool:
         """Whether some pair of neighbours has this law."""
         return all(law.is_attained for law, _ in self.parts)
+
+    @property
+    def lattice_precision(self) -> float:
+        """The part of epsilon that a lattice may cost, if more than the least."""
+        return max((law.lattice_precision for law, _ in self.parts), default=0.0)
 
     def expand(self, t: float) -> Saddle:
         r"""K at t, and what a line there needs of its surroundings.

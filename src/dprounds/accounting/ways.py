@@ -217,13 +217,14 @@ class ByLattice:
                     break
                 log_delta = math.log(value)
         if fine:
-            grids = self.sketch.grids(epsilon, log_delta, PRECISE)
+            grids = self.sketch.grids(epsilon, log_delta, max(PRECISE, self.law.lattice_precision))
             line, grid = self._line(upper_law, grids)
         rest = grids[grids.index(grid) :] if grid in grids else grids
         return Sums(
             epsilon,
             line,
-            lambda: self._line(lower_law, rest)[0],
+            # of a law that bounds from above alone nothing is said from below
+            (lambda: self._line(lower_law, rest)[0]) if self.law.is_attained else None,
             NARROW_LATTICE,
             reach=REACH_OF_LATTICE * epsilon,
             believed=BELIEVED_OF_LATTICE * epsilon,

@@ -34,7 +34,7 @@ from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps, mixture_share
 from dprounds.numerics.quadrature import panel_rule, scale_above
-from dprounds.numerics.rounding import above
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
 __all__ = ["FixedSizeSampled"]
 
@@ -58,11 +58,17 @@ SMALL_ORDER = 64.0
 MOST_POINTS = 40
 LEAST_FALL = 1e-12
 MOST_NODES_OF_LINES = 2**8
+# The part of epsilon that a lattice may cost where a record is emptied: the bracket is a fifth wide.
+LATTICE_PRECISION = 1e-5
+ATTACK_PRECISION = 3e-6
 
 # --- What carries a proof.
 
-# K is right to 1e-13 of its size, and |M| / M(t) to that times its logarithm, at most 700 where it is seen at all.
+# |M| / M(t) is wanted to SQUARE_ERROR. Over its panels exponent and phase change by NATS_OF_SQUARES at most, and the
+# rule of 20 points errs by less than 5 * 4^-40 exp(3.6 + 1.8 * 7 * 1.9) < 1e-11 of the largest value; see
+# docs/theory/loaders.md, "Ceiling".
 SQUARE_ERROR = 1e-10
+NATS_OF_SQUARES = 14.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,11 +184,11 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _is_resolved(self) -> bool:
         return LEAST_NOISE <= self._replaced.noise_multiplier <= MOST_NOISE
 
-    def _rule(self, t: float, s: float) -> TiltableLaw:
+    def _rule(self, t: float, s: float, nats: float = NATS) -> TiltableLaw:
         """The law of the loss, fit for its moments at real parts up to t and imaginary parts up to s."""
         if not self._is_resolved:
             raise NumericalError(f"Batches with noise multiplier {self._noise:g} are not resolved.")
-        return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0)
+        return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0, nats)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         if self.rate == 1:
@@ -227,6 +233,8 @@ class FixedSizeSampled(Accounted, Mechanism):
             max_loss_is_least=True,
             seen=self.rate,
             most_nodes=MOST_NODES_OF_LINES if falls else 0,
+            is_attained=self.relation == REPLACE_ONE,
+            lattice_precision=0.0 if self.relation == REPLACE_ONE else LATTICE_PRECISION,
         )
 
     def _ceiling(self, t: float, s: Array) -> Array:
@@ -267,8 +275,12 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     def _square(self, t: float, s: float, top: float) -> float:
         """The square of |M(t + is)| / M(t), not below it."""
-        value = float(self._log_moment(np.array([complex(t, s)]), REMOVE)[0].real)
-        return math.exp(2.0 * min(value - top, 0.0)) + SQUARE_ERROR
+        law = self._rule(t, 2.0 ** math.ceil(math.log2(s)), NATS_OF_SQUARES)  # one for all s of an octave
+        sizes, turns = np.exp(law.log_weights + t * law.values - top), s * law.values
+        found = math.hypot(float(sizes @ np.cos(turns)), float(sizes @ np.sin(turns)))
+        # rounding of the sizes, relative to exponents below 2^10, and of the phases
+        error = UNIT_ROUNDOFF * (2.0**12 + float(sizes @ ((law.ulps + 4.0) * np.abs(turns))))
+        return min(found + error, 1.0) ** 2 + SQUARE_ERROR
 
     def attack_law(self, direction: str) -> LossLaw:
         """Of real neighbours: all other records point away from the one that differs."""
@@ -281,6 +293,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             log_moment=lambda z: self._log_moment(z, direction),
             cells=emptied_attack_cells(self._noise, self._rate_below, direction),
             most_nodes=0,
+            lattice_precision=ATTACK_PRECISION,
         )
 
     @cached_property
@@ -290,13 +303,13 @@ class FixedSizeSampled(Accounted, Mechanism):
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
+def _law(noise: float, rate: float, t: float, s: float, nats: float) -> TiltableLaw:
     r"""Losses log w under the mixture, -log w under Q, both where v > 0, and 0 with the mass that is left.
 
     In x the pair is N(1, noise^2) and N(0, noise^2), and v > 0 where x > 1/2.
     """
     spread = 1.0 / noise  # the standard deviation of v
-    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, t, s)
+    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, nats / (t + 2.0 + s))
     if edges.size > MOST_PANELS:
         raise NumericalError(f"A batch with noise multiplier {2.0 * noise:g} would need {edges.size:,} panels.")
     v, weights = panel_rule(edges, POINTS)
@@ -311,9 +324,9 @@ def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
     )
 
 
-def _edges(rate: float, end: float, spread: float, t: float, s: float) -> Array:
-    """Edges of panels from 0 to a log-ratio."""
+def _edges(rate: float, end: float, spread: float, width: float) -> Array:
+    """Edges of panels from 0 to a log-ratio, over each of which the loss changes by at most a width."""
     even = np.linspace(0.0, end, math.ceil(end / min(WIDEST, 2.0 * spread)) + 1)
     last = float(log_mixture(rate, np.array(end)))
-    inner = log_mixture_inverse(rate, np.arange(0.0, last, NATS / (t + 2.0 + s))[1:])
+    inner = log_mixture_inverse(rate, np.arange(0.0, last, width)[1:])
     return np.unique(np.concatenate([even, inner[inner < end]]))

@@ -31,6 +31,8 @@ RELATIONS = (ZERO_OUT, REPLACE_ONE)
 INTERVALS = 2**14
 REACH = 12.0
 MOST_STEPS = 10**9
+# The part of epsilon that a lattice may cost: the bracket is wide.
+LATTICE_PRECISION = 1e-5
 # Units of rounding of a logarithm of the normal distribution function, relative to one plus the square of its argument.
 LOG_NDTR_UNITS = 16.0
 
@@ -137,6 +139,7 @@ class Shuffled(Accounted, Mechanism):
             log_moment=lambda z: self._log_moment(z, direction),
             cells=_largest_sum_cells(self._noise, self.steps, direction),
             most_nodes=0,
+            lattice_precision=LATTICE_PRECISION,
         )
 
 
