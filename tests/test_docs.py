@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -69,3 +70,33 @@ def test_every_picture_on_a_page_exists(page: Path) -> None:
 def test_every_picture_of_the_script_is_shown() -> None:
     shown = {name for page in PAGES for _, name in SHOWN.findall(page.read_text())}
     assert set(script().PICTURES) <= shown
+
+
+def sentences_of_the_source() -> str:
+    """Every string of the library, with an ellipsis for each value that is put in."""
+    found = []
+    for path in sorted((DOCS.parent / "src/dprounds").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                found.append(
+                    "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(re.sub(r"\{\w*\}", "…", node.value))
+    return "\n".join(found)
+
+
+def test_every_message_on_the_page_of_errors_is_one_that_the_library_writes() -> None:
+    rows = re.findall(r"^\| (`.*?) \| .* \|$", (DOCS / "guides/errors.md").read_text(), flags=re.MULTILINE)
+    quoted = [message for row in rows for message in re.findall(r"`([^`]* [^`]*)`", row)]
+    # ranges and values are put in: what stands around them is looked for
+    pieces = [
+        (message, piece)
+        for message in quoted
+        for piece in re.split(r"…|,? got .*|(?:must be )?in [\[(].*", message)
+        if len(piece.strip()) > 6
+    ]
+    source = sentences_of_the_source()
+    missing = [(message, piece) for message, piece in pieces if piece.strip() not in source]
+    assert len(pieces) > 20
+    assert missing == []

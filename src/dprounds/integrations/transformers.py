@@ -12,6 +12,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,8 @@ class PrivacyCallback(TrainerCallback, ExportableState):  # type: ignore[misc]  
     ) -> None:
         """Stop, and save, where one more step would exceed the budget."""
         if not self.watch.goes_on():
-            control.should_training_stop = control.should_save = control.should_log = True
+            control.should_training_stop = control.should_log = True
+            control.should_save = control.should_save or args.save_strategy != "no"
 
     def on_log(
         self,
@@ -162,8 +165,9 @@ def keep_budget(
     (`mean_over_records`). It stops at the last safe step, saves, and logs epsilon. The training loss and the norm of
     the gradients are taken out of its logs: both are computed from the records without noise, and checkpoints would
     publish them. The account is in ``trainer_state.json`` of each checkpoint, and in a file in which every step is
-    counted before it is made. To resume, call ``trainer.train(resume_from_checkpoint=…)`` as usual: what was made after
-    the checkpoint is in the file, and counts.
+    counted before it is made. Checkpoints hold the model without Opacus's wrapper, for ``from_pretrained``. To resume,
+    call ``trainer.train(resume_from_checkpoint=…)`` as usual: what was made after the checkpoint is in the file, and
+    counts.
 
     Guarantee
     ---------
@@ -212,11 +216,28 @@ def keep_budget(
     )
     callback = PrivacyCallback(watch, name)
     trainer.optimizer, trainer.get_train_dataloader = optimizer, lambda: loader
+    for kept in ("_save", "_load_from_checkpoint"):
+        setattr(trainer, kept, _of_inner_model(trainer, getattr(trainer, kept)))
     # the number of items counts the records and tokens of a batch, and not every model takes it
     trainer.model_accepts_loss_kwargs = False
     # first, so that what it takes out of the logs is reported nowhere
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback
+
+
+def _of_inner_model(trainer: Trainer, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of the trainer that sees the model inside Opacus's wrapper, so that checkpoints are as usual."""
+
+    @wraps(method)
+    def seeing_the_inner_model(*given: object, **named: object) -> object:
+        model = trainer.model
+        trainer.model = getattr(model, "_module", model)
+        try:
+            return method(*given, **named)
+        finally:
+            trainer.model = model
+
+    return seeing_the_inner_model
 
 
 def _check_arguments(args: TrainingArguments) -> None:
