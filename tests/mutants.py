@@ -25,6 +25,7 @@ BUDGET = ("tests/accounting/test_error_budget.py",)
 CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
+ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
@@ -303,6 +304,13 @@ MUTANTS: dict[str, Mutant] = {
         zero("ALIASES", "numerics.lognormal_mean", value=np.array([-8.0, -7.0, 7.0, 8.0])), ALLOCATION
     ),
     "lognormal_mean: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "numerics.lognormal_mean", value=-5.0), ALLOCATION),
+    "laplace_rounds: ROUNDINGS_PER_STEP": Mutant(zero("ROUNDINGS_PER_STEP", "mechanisms.laplace_rounds"), ROUNDS),
+    "laplace_rounds: LEAST_DOUBLE": Mutant(zero("LEAST_DOUBLE", "mechanisms.laplace_rounds"), ROUNDS),
+    "laplace_rounds: gauss": Mutant(
+        zero("gauss_error", "mechanisms.laplace_rounds", value=lambda rate, nodes: 0.0), ROUNDS
+    ),
+    "response_rounds: ROUNDINGS_PER_NAT": Mutant(zero("ROUNDINGS_PER_NAT", "mechanisms.response_rounds"), ROUNDS),
+    "response_rounds: LEAST_TERM": Mutant(zero("LEAST_TERM", "mechanisms.response_rounds"), ROUNDS),
     "lattice: TRANSFORM_ERROR": Mutant(zero("TRANSFORM_ERROR", "accounting.lattice"), TERMS),
     "lattice: MASS_UNITS": Mutant(zero("MASS_UNITS", "accounting.lattice"), TERMS),
     "lattice: SIDE_ERROR": Mutant(zero("SIDE_ERROR", "accounting.lattice"), TERMS),

@@ -20,7 +20,9 @@ def line_law(run: Run, direction: str = "remove", *, on_own_lattice: bool = True
     """
 
     def changed(law: LossLaw) -> LossLaw:
-        law = replace(law, excess=None, normal_distance=None, cells=None, turnable=None, most_nodes=MOST_NODES)
+        law = replace(
+            law, excess=None, summed=None, normal_distance=None, cells=None, turnable=None, most_nodes=MOST_NODES
+        )
         return law if on_own_lattice or law.lattice is None else replace(law, lattice=None, ceiling=None)
 
     return _changed(run, direction, changed)
@@ -32,7 +34,7 @@ def lattice_law(run: Run, direction: str = "remove") -> Composition:
         run,
         direction,
         lambda law: replace(
-            law, excess=None, normal_distance=None, ceiling=None, turnable=None, lattice=None, most_nodes=0
+            law, excess=None, summed=None, normal_distance=None, ceiling=None, turnable=None, lattice=None, most_nodes=0
         ),
     )
 

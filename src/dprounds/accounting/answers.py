@@ -29,8 +29,9 @@ RUN_METHODS = (*METHODS, "exact")
 FEW_NODES = 2**12
 # A bracket of delta in a row that is wider than this part of itself is looked at again.
 CLOSE = 1e-3
-# From this part of the largest loss on, the best order is asked too.
+# From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
 NEAR_LARGEST_LOSS = 0.99
+LAST_DIGITS = 8e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +182,8 @@ class Account:
 
     def _is_near_largest_loss(self, found: Bracket) -> bool:
         """Whether an order may be as good as the exact sum, up to its last digits, as it is for two losses."""
+        if found.upper - found.lower <= LAST_DIGITS * found.upper:
+            return False
         return found.upper > NEAR_LARGEST_LOSS * max(law.max_loss for law in self.laws.values())
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:

@@ -25,6 +25,7 @@ from dprounds._validate import show
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import CellsOf
 from dprounds.accounting.steps import Turnable
+from dprounds.accounting.sums import Sum
 from dprounds.errors import NumericalError, ParameterError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, ratio_above
@@ -165,6 +166,8 @@ class LossLaw:
         The masses of intervals of the loss under P and Q, from which a lattice is made; None where they are unknown.
     excess
         ``excess(level)``: the largest :math:`P(A) - e^{level} Q(A)` over events, if it has a closed form.
+    summed
+        ``summed(rounds)``: delta of so many rounds as a sum that needs no line and brackets itself; or None.
     normal_distance
         The distance of two normal laws of variance one that are as hard to tell apart, if the pair is such a pair.
     turnable
@@ -209,6 +212,7 @@ class LossLaw:
     ceiling: Ceiling | None = None
     cells: CellsOf | None = None
     excess: Excess | None = None
+    summed: Callable[[int], Sum | None] | None = None
     normal_distance: float | None = None
     turnable: Turnable | None = None
     lattice: Lattice | None = None

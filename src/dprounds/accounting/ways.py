@@ -1,4 +1,4 @@
-"""The ways to sums that bracket delta for one law: by a line of the law itself, by levels, by lattices.
+"""The ways to sums that bracket delta for one law: by its own sum, by a line, by levels, by lattices.
 
 They choose and prove nothing: the sums that they make prove their own brackets.
 """
@@ -23,7 +23,7 @@ from dprounds.accounting.line import Line, log_zeta
 from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
-from dprounds.accounting.sums import NARROW, Sums
+from dprounds.accounting.sums import NARROW, Sum, Sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.normal import normal_excess
 
@@ -139,6 +139,30 @@ def _normal_excess(distance: float, level: float) -> Bracket:
 
 
 @dataclass
+class BySum:
+    """By a sum that the law knows of itself, at every epsilon the same."""
+
+    law: Composition
+    known: Sum
+    start: Saddle | float = 1.0
+    line: Line | None = None
+
+    def guess(self, log_delta: float) -> float:
+        """By Laplace's method."""
+        by_line = ByLine(self.law, start=self.start)
+        try:
+            return by_line.guess(log_delta)
+        except NumericalError:  # no saddle point, close to the largest loss
+            return 0.5 * self.law.max_loss
+        finally:
+            self.start = by_line.start
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """The one sum."""
+        return Sums(epsilon, self.known, reach=math.inf, believed=math.inf)
+
+
+@dataclass
 class ByLevels:
     """By lines of levels, for one part whose log-ratio can be turned."""
 
@@ -251,6 +275,10 @@ class ByLattice:
 
 def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None) -> Iterator[Way]:
     """The ways to sums for one law, the best first."""
+    (part, rounds) = law.parts[0] if len(law.parts) == 1 else (None, 0)
+    known = None if part is None or part.summed is None else part.summed(rounds)
+    if known is not None:
+        yield BySum(law, known, start)
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
     on_line = law.lattice is not None or law.falls or not is_aligned
     has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells

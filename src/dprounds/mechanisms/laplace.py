@@ -14,6 +14,7 @@ from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import LossLaw
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import Mechanism
+from dprounds.mechanisms.laplace_rounds import laplace_rounds
 from dprounds.mechanisms.sampled_laplace import laplace_cells, sampled_laplace_pair
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p_at
@@ -69,6 +70,7 @@ class Laplace(Accounted, Mechanism):
             log_moment=lambda z: self._log_moment(z, direction),
             cells=partial(laplace_cells, self.noise_multiplier),
             excess=self._excess,
+            summed=partial(laplace_rounds, self.noise_multiplier),
             atoms=(-1.0 / self.noise_multiplier, 1.0 / self.noise_multiplier),
             max_loss=self._max_loss(direction),
             exact_max_loss=1 / Fraction(self.noise_multiplier),

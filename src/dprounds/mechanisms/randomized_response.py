@@ -16,6 +16,7 @@ from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.accounting.law import LOG_MOMENT_ERROR, MOST_NODES, Lattice, LossLaw
 from dprounds.mechanisms.base import ADD, Mechanism
+from dprounds.mechanisms.response_rounds import response_rounds
 from dprounds.mechanisms.sampling import LawsAt, SampledLaw, sampled_law
 from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -79,6 +80,7 @@ def two_point_law(of: Mechanism, epsilon: float, log_mass: float = 0.0, infinite
         ceiling=partial(two_point_ceiling, log_moment, epsilon, 2.0 * epsilon),
         cells=None if infinite_mass else partial(_cells, epsilon),
         excess=None if infinite_mass else partial(_excess, epsilon),
+        summed=partial(response_rounds, epsilon, log_mass),
         lattice=lattice,
         infinite_mass=infinite_mass,
         max_loss=epsilon,
