@@ -48,7 +48,7 @@ def allocated(noise: float, steps: int, epochs: int) -> Run:
     for remembered in (
         lognormal_mean._remembered_rays,
         lognormal_mean._remembered_list,
-        lognormal_mean._remembered_real,
+        lognormal_mean._remembered_real_means,
     ):
         remembered.cache_clear()
     random_allocation._means.cache_clear()

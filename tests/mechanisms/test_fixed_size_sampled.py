@@ -89,7 +89,8 @@ def test_the_square_of_a_ratio_of_moments_is_not_below_it() -> None:
         on_axis = log_moment(mechanism, 2.0, 3.0)
         for s in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0):
             truth = mp.exp(2 * mp.re(log_moment(mechanism, 2.0, complex(3.0, s)) - on_axis))
-            assert truth <= mechanism._square(3.0, s, top) <= truth + 2e-10
+            # above it by what the rule may err by, 1e-11, though here it errs by less
+            assert truth + 1e-11 <= mechanism._square(3.0, s, top) <= truth + 2e-10
 
 
 def test_tails_of_an_emptied_record_are_within_their_errors() -> None:

@@ -20,7 +20,7 @@ ROUNDING = 2e-12
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     """Remembered tables were made with other tolerances."""
-    for remembered in ("_remembered_rays", "_remembered_list", "_remembered_real"):
+    for remembered in ("_remembered_rays", "_remembered_list", "_remembered_real_means"):
         getattr(lognormal_mean, remembered).cache_clear()
 
 

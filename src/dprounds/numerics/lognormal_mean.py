@@ -154,16 +154,17 @@ class LognormalMean:
     def means(self, w: Numbers) -> Means:
         """E[S^w] at a row of powers whose imaginary parts are not negative."""
         logs, errors = np.zeros(w.size, dtype=np.complex128), np.zeros(w.size)
-        for real in np.unique(w.real):
+        reals = np.unique(w.real).tolist()
+        if not reals or not reals[-1] <= self.most_power:
+            raise NumericalError(f"A mean of lognormal values is not resolved at the power {reals[-1]:g}.")
+        known = self._real_means(reals)
+        for real in reals:
             here = np.flatnonzero(w.real == real)
-            logs[here], errors[here] = self._on_line(float(real), w.imag[here])
+            logs[here], errors[here] = self._on_line(real, w.imag[here], *known[real])
         return Means(logs, errors)
 
-    def _on_line(self, real: float, imaginary: Array) -> Means:
-        """E[S^w] at powers of one real part."""
-        if not real <= self.most_power:
-            raise NumericalError(f"A mean of lognormal values is not resolved at the power {real:g}.")
-        log_real, real_error = (0.0, 0.0) if real in (0.0, 1.0) else _remembered_real(self, real)
+    def _on_line(self, real: float, imaginary: Array, log_real: float, real_error: float) -> Means:
+        """E[S^w] at powers of one real part, given the logarithm of E[S^real] and its error."""
         logs, errors = np.full(imaginary.size, log_real, dtype=np.complex128), np.full(imaginary.size, real_error)
         order = np.argsort(imaginary)
         ordered = imaginary[order]
@@ -197,28 +198,41 @@ class LognormalMean:
             known.append(found)
         return found
 
-    def _real_mean(self, power: float) -> tuple[float, float]:
-        """The logarithm of E[S^power] for a real power, and a bound on the relative error of the mean."""
+    def _real_means(self, powers: list[float]) -> dict[float, tuple[float, float]]:
+        """For each real power the logarithm of E[S^power], and a bound on the relative error of the mean.
+
+        Powers that are wanted together are summed together, if one ray serves them.
+        """
+        known = _remembered_real_means(self)
+        together: dict[tuple[range, float, float, int], list[float]] = {}
+        for power in powers:
+            if power not in known:
+                together.setdefault(self._real_ray(power), []).append(power)
+        for (numbers, low, high, n), asked in together.items():
+            ray = _remembered_rays(self, numbers, low, high)[n - numbers[0]]
+            logs, errors = self._real_sums(ray, n - np.array(asked))
+            known.update(zip(asked, zip(logs.tolist(), errors.tolist(), strict=True), strict=True))
+        return known
+
+    def _real_ray(self, power: float) -> tuple[range, float, float, int]:
+        """Which rays serve a real power: their n, the least and the largest real part of p, and the n of this one."""
         n, p_real = _split(power)
-        if n:
-            # one table for the powers of an octave, if their means are alike, and else for a few
-            few = int(np.searchsorted(self.log_integer_means, LARGEST_SHARED)) - 1
-            if n <= few:
-                last = SHARED_FIRST * 2 ** max(math.ceil(math.log2(n / SHARED_FIRST)), 0)
-                numbers = range(1 if last == SHARED_FIRST else last // 2 + 1, min(last, few) + 1)
-            else:
-                start = few + 1 + SHARED * ((n - few - 1) // SHARED)
-                numbers = range(start, min(start + SHARED, self.log_integer_means.size))
-            ray = _remembered_rays(self, numbers, LEAST_EXPONENT, LEAST_EXPONENT + 1.0)[n - numbers[0]]
-        else:
+        if not n:
             low = 2.0 ** math.floor(math.log2(p_real))
-            (ray,) = _remembered_rays(self, range(1), low, 2.0 * low)
-        logs, errors = self._sum(ray, p_real, np.zeros(1), None)
-        return float(logs[0].real), float(errors[0])
+            return range(1), low, 2.0 * low, 0
+        # one table for the powers of an octave, if their means are alike, and else for a few
+        few = int(np.searchsorted(self.log_integer_means, LARGEST_SHARED)) - 1
+        if n <= few:
+            last = SHARED_FIRST * 2 ** max(math.ceil(math.log2(n / SHARED_FIRST)), 0)
+            numbers = range(1 if last == SHARED_FIRST else last // 2 + 1, min(last, few) + 1)
+        else:
+            start = few + 1 + SHARED * ((n - few - 1) // SHARED)
+            numbers = range(start, min(start + SHARED, self.log_integer_means.size))
+        return numbers, LEAST_EXPONENT, LEAST_EXPONENT + 1.0, n
 
     # --- rays
 
-    def _log_alias(self, period: Array | float, p_real: float, angle: float, s: Array) -> Array:
+    def _log_alias(self, period: Array | float, p_real: Array | float, angle: float, s: Array) -> Array:
         """*Aliases*: the logarithm of what the sum over nodes adds, relative to E[S^(Re w)].
 
         `period` is 2 pi over the step: the imaginary parts that the sum takes together are that far apart. On either
@@ -227,7 +241,7 @@ class LognormalMean:
         """
         turns = np.multiply.outer(period, ALIASES)
         moved = s[:, None] - turns
-        size = loggamma(p_real - 1j * moved).real - loggamma(p_real - 1j * s).real[:, None]
+        size = loggamma(np.asarray(p_real)[..., None] - 1j * moved).real - loggamma(p_real - 1j * s).real[:, None]
         ceiling = -0.5 * (self.deviation * moved) ** 2 / self.count
         exponents = size + ceiling - angle * turns
         ends = np.maximum(exponents[:, 0] - exponents[:, 1], exponents[:, -1] - exponents[:, -2])
@@ -245,18 +259,19 @@ class LognormalMean:
             raise NumericalError("A mean of so many lognormal values takes too long.")
         return float(periods[enough[0]])
 
-    def _log_beyond(self, p_real: float, n: int, angle: float, right: Array) -> Array:
+    def _log_beyond(self, p_real: Array | float, n: int, angle: float, right: Array) -> Array:
         """*Ends*, on the right: the logarithm of the sum of e^(py) |G_n| over the nodes from there on, times the step.
 
         By Chernoff's bound with a larger power q: the sum of e^(qy) G_n(e^y cos) over all nodes is at most twice its
         integral, and S is not below the geometric mean of the values.
         """
-        q = max(float(n), p_real) + POWERS_BEYOND
+        p = np.asarray(p_real)[..., None]
+        q = np.maximum(float(n), p) + POWERS_BEYOND
         below = q - n
         variance = self.deviation**2
         log_mean = 0.5 * variance * below + 0.5 * variance * below**2 / self.count
         exponents = loggamma(q).real + log_mean - q * math.log(math.cos(angle) * self.count)
-        return np.asarray((exponents - np.multiply.outer(right, q - p_real)).min(axis=-1) + math.log(2.0))
+        return np.asarray((exponents - right[:, None] * (q - p)).min(axis=-1) + math.log(2.0))
 
     @cached_property
     def log_integer_means(self) -> Array:
@@ -384,7 +399,32 @@ class LognormalMean:
 
     # --- sums over the nodes of a ray
 
-    def _sum(self, ray: _Ray, p_real: float, s: Array, log_real: float | None) -> tuple[ComplexArray, Array]:
+    def _real_sums(self, ray: _Ray, p: Array) -> tuple[Array, Array]:
+        """The logarithms of E[S^(n - p)] for real p, and bounds on the relative errors: `_sum` at s = 0, for many p."""
+        exponents = np.multiply.outer(p, ray.y) + ray.log_sizes
+        top = exponents.max(axis=1)
+        exponents -= top[:, None]
+        sizes = np.exp(exponents)
+        terms = sizes * ray.values.real
+        modulus = np.abs(terms)
+        log_gamma, log_count = loggamma(p).real, math.log(self.count)
+        prefactor = top + p * log_count + math.log(ray.step) - log_gamma
+        logs = np.log(terms.sum(axis=1)) + prefactor
+        moved = p * (modulus @ np.abs(ray.y)) + (modulus * np.abs(exponents)).sum(axis=1)
+        rounding = sizes @ ray.value_errors + UNIT_ROUNDOFF * (2.0 * moved + TERM_UNITS * modulus.sum(axis=1))
+        size = 4.0 + np.abs(top) + np.abs(log_gamma) + p * log_count
+        with np.errstate(over="ignore"):
+            errors = rounding * np.exp(prefactor - logs) + GAMMA_UNITS * UNIT_ROUNDOFF * size
+            grown = math.expm1(min(self.count * math.exp(ray.average.log_error), 1.0))
+            errors += 2.0 * grown * np.exp(p * ray.average.log_spread)
+            errors += np.exp(self._log_alias(2.0 * math.pi / ray.step, p, 0.0, np.zeros(p.size)))
+            left = float(self.log_integer_means[ray.n]) + p * float(ray.y[0])
+            left += math.log(ray.step) - np.log(-np.expm1(-p * ray.step))
+            right = self._log_beyond(p, ray.n, 0.0, np.full(p.size, ray.y[-1]))
+            errors += np.exp(np.logaddexp(left, right) + p * log_count - log_gamma - logs)
+        return logs, errors
+
+    def _sum(self, ray: _Ray, p_real: float, s: Array, log_real: float) -> tuple[ComplexArray, Array]:
         """The logarithms of E[S^(n - p_real + is)], and bounds on the errors relative to the real one."""
         exponents = p_real * ray.y + ray.log_sizes
         top = float(exponents.max())
@@ -399,7 +439,6 @@ class LognormalMean:
         prefactor = top + p_real * log_count + math.log(ray.step) - ray.angle * s - log_gamma.real
         with np.errstate(divide="ignore"):
             logs = np.log(found) + prefactor - 1j * (ray.angle * p_real + s * (center + log_count) + log_gamma.imag)
-        log_real = float(logs[0].real) if log_real is None else log_real
         # *rounding*, of G, of exponents and of phases
         flat, phases = float(modulus.sum()), float((modulus * np.abs(offsets)).sum())
         moved = float((modulus * (p_real * np.abs(ray.y) + np.abs(exponents - top))).sum())
@@ -541,6 +580,7 @@ def _remembered_list(mean: LognormalMean, n: int, p_real: float) -> list[_Ray]:
     return []
 
 
-@lru_cache(maxsize=2**10)
-def _remembered_real(mean: LognormalMean, power: float) -> tuple[float, float]:
-    return mean._real_mean(power)
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _remembered_real_means(mean: LognormalMean) -> dict[float, tuple[float, float]]:
+    """What is known of real powers, to which more are added: S^0 and S itself have the mean one."""
+    return {0.0: (0.0, 0.0), 1.0: (0.0, 0.0)}
