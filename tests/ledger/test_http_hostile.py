@@ -89,7 +89,7 @@ POSTED = [route for route in ROUTES if route.method == "POST"]
 
 
 @given(data=st.data())
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_no_json_brings_a_route_down(hostile: Office, data: st.DataObject) -> None:
     route = data.draw(st.sampled_from(POSTED))
     said = {"name": "patients", **SAID.get(route.name, {})} if route.words else {}
