@@ -8,6 +8,7 @@ import json
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -358,6 +359,26 @@ def test_a_bucket_is_full_at_first_and_fills_with_time() -> None:
     for number in range(access.MOST_REMEMBERED + 5):
         buckets.take(str(number))
     assert len(buckets._levels) == access.MOST_REMEMBERED
+
+
+def test_threads_share_a_bucket() -> None:
+    """A clock that lets other threads run: what one of them takes meanwhile is taken."""
+
+    def clock() -> float:
+        time.sleep(0)
+        return 0.0
+
+    buckets, taken = Buckets(50, 1.0, clock), list[bool]()
+
+    def take() -> None:
+        taken.extend(buckets.take("a") for _ in range(50))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert taken.count(True) == 50
 
 
 def test_many_refusals_are_counted_and_not_all_written_down(shared: Office, monkeypatch: pytest.MonkeyPatch) -> None:

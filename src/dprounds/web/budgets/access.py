@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import logging
 import math
+import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -48,21 +49,24 @@ class Buckets:
     def __init__(self, burst: float, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.burst, self.per_second, self.clock = burst, per_second, clock
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is in it, and when that was so
+        self._lock = threading.Lock()
 
     def wait(self, name: str) -> float:
         """Seconds until it may do something; 0 if it may now."""
-        level, at = self._levels.get(name, (self.burst, self.clock()))
-        return max((1.0 - self._filled(level, at)) / self.per_second, 0.0)
+        with self._lock:
+            level, at = self._levels.get(name, (self.burst, self.clock()))
+            return max((1.0 - self._filled(level, at)) / self.per_second, 0.0)
 
     def take(self, name: str) -> bool:
         """Let it do one thing, if it may."""
-        level, at = self._levels.pop(name, (self.burst, self.clock()))
-        level = self._filled(level, at)
-        may = level >= 1.0
-        self._levels[name] = (level - may, self.clock())
-        if len(self._levels) > MOST_REMEMBERED:
-            self._levels.popitem(last=False)
-        return may
+        with self._lock:
+            level, at = self._levels.pop(name, (self.burst, self.clock()))
+            level = self._filled(level, at)
+            may = level >= 1.0
+            self._levels[name] = (level - may, self.clock())
+            if len(self._levels) > MOST_REMEMBERED:
+                self._levels.popitem(last=False)
+            return may
 
     def _filled(self, level: float, at: float) -> float:
         return min(level + (self.clock() - at) * self.per_second, self.burst)
