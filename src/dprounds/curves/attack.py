@@ -26,6 +26,8 @@ FEW_FALSE_ALARMS = 0.01
 # Where losses lie on a lattice it has corners, which more points come closer to.
 PROFILE_POINTS = 101
 PROFILE_POINTS_OF_A_LATTICE = 201
+# Where no neighbours are known to come near the law, and each point takes longer.
+PROFILE_POINTS_OF_A_BOUND = 33
 LAST_DELTA = 1e-7
 
 
@@ -67,7 +69,8 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
     Guarantee
     ---------
     Raises, or returns rates below which no attacker can be, within a thousandth of those of `run.trade_off`; within a
-    few thousandths where losses lie on a lattice, such as those of few rounds of randomized response.
+    few thousandths where losses lie on a lattice, such as those of few rounds of randomized response, and where they
+    are a bound alone: batches of fixed size with an emptied record.
 
     Parameters
     ----------
@@ -96,6 +99,8 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
     # squares, because the profile bends most at small epsilons
     on_lattice = any(law.lattice is not None for law in whole.laws.values())
     count = PROFILE_POINTS_OF_A_LATTICE if on_lattice else PROFILE_POINTS
+    if any(law.lattice_precision for law in whole.laws.values()):
+        count = PROFILE_POINTS_OF_A_BOUND
     at = last_epsilon(whole, LAST_DELTA) * np.linspace(0.0, 1.0, count) ** 2
     delta = least_deltas(whole, at)
     missed = false_negative_rates(
