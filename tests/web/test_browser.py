@@ -614,6 +614,7 @@ def test_pictures_for_the_documentation(open_page: Open) -> None:
         page = open_page(color_scheme=scheme)
         page.set_viewport_size({"width": 1280, "height": 860})
         whole(page)
+        wait_until(page, "document.querySelectorAll('.loaders .cost b').length === 5")
         page.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"page-{name}.png")
 
 
