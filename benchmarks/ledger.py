@@ -1,6 +1,7 @@
 """How long a reservation takes as the history grows, and how many a second many clients make.
 
-`python -m benchmarks.ledger`, with the URL of an empty PostgreSQL database to measure that one too.
+`python -m benchmarks.ledger`, with the URL of an empty PostgreSQL database to measure that one too. Where OpenDP is
+installed, many small queries go through its filter as well, whose time grows with their square (opendp/opendp#2909).
 
 The history is written in one transaction, with the chain that single reservations would have made; `verify` is timed on
 it too. Times are of the processor, and in brackets of the clock, whose second part is the disk.
@@ -12,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import insert, update
@@ -24,6 +26,7 @@ from dprounds.ledger.entries import run_to_text
 STEP = Gaussian(2e4)
 SIZES = (100, 10_000, 100_000)
 CLIENTS, SECONDS = 16, 5.0
+QUERIES, MOST_THEIRS = (500, 1_000, 2_000, 4_000), 4_000
 
 
 def fill(url: str, ledger: Ledger, entries: int) -> None:
@@ -100,9 +103,51 @@ def rate(url: str) -> None:
     ledger.close()
 
 
+def small_queries(folder: Path) -> None:
+    """Many Gaussian queries, each of a millionth of its budget or less, asked one after the other under one filter."""
+    theirs = opendp_filter()
+    for number in QUERIES:
+        line = f"{number:>6,} queries: "
+        ledger = Ledger(f"sqlite:///{folder}/queries-{number}.db")
+        ledger.open("data", epsilon=6.0, delta=1e-5)
+        began = time.process_time()
+        for query in range(number):
+            ledger.reserve("data", STEP, key=str(query))
+        line += f"reserve {time.process_time() - began:.2f} s of the processor"
+        ledger.close()
+        if theirs is not None and number <= MOST_THEIRS:
+            ask = theirs()
+            began = time.process_time()
+            for _ in range(number):
+                ask()
+            line += f"; OpenDP's filter {time.process_time() - began:.2f} s"
+        print(line)
+    if theirs is None:
+        print("OpenDP is not installed: pip install opendp")
+
+
+def opendp_filter() -> Callable[[], Callable[[], object]] | None:
+    """What makes a filter of OpenDP and returns its next query; None where OpenDP is not installed."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        return None
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l2_distance(T=float)
+    query = dp.m.make_gaussian(*space, scale=STEP.noise_multiplier)
+
+    def made() -> Callable[[], object]:
+        odometer = dp.c.make_fully_adaptive_composition(*space, dp.zero_concentrated_divergence())
+        queryable = dp.c.make_privacy_filter(odometer, d_in=1.0, d_out=1.0)([0.0] * 4)
+        return lambda: queryable(query)
+
+    return made
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         reservations(Path(folder))
+        small_queries(Path(folder))
         rate(f"sqlite:///{folder}/clients.db")
     for url in sys.argv[1:]:  # of an empty PostgreSQL database
         rate(url)

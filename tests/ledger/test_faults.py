@@ -394,7 +394,7 @@ def test_a_full_disk_is_refused_and_loses_nothing(small_disk: Path) -> None:
 
 def test_a_server_that_dies_between_reserve_and_commit_keeps_the_job_charged(server: Server) -> None:
     url = server.new_database()
-    ledger = Ledger(url, timeout=20.0)
+    ledger = Ledger(url, timeout=120.0)  # the recovery of a server takes as long as its disk does
     ledger.open("patients", epsilon=6.0, delta=1e-5)
     grant = ledger.reserve("patients", STEP * 100, key="train")
     server.kill()

@@ -10,7 +10,7 @@ from dprounds import Gaussian
 from dprounds.ledger import Ledger
 from dprounds.ledger.filters import UNIT
 
-WRITERS, JOBS = 100, 12
+WRITERS, JOBS = 100, 30
 
 
 def test_no_overspend_and_no_lost_job(url: str, tmp_path: Path) -> None:
@@ -30,12 +30,12 @@ def test_no_overspend_and_no_lost_job(url: str, tmp_path: Path) -> None:
     heard = [line.split() for path in told.glob("*.txt") for line in path.read_text().splitlines()]
     assert {key for word, key in heard if word == "reserved"} <= reserved
     assert {key for word, key in heard if word == "committed"} <= committed
-    # fewer fit than the 1,080 jobs that the writers who live ask for
-    most = int(budget.caps[0] * UNIT * 1600)
+    # fewer fit than the 2,700 jobs that the writers who live ask for
+    most = int(budget.caps[0] * UNIT * 4096)
     assert len(reserved) <= most
     assert len(reserved) > 0.8 * most
     status = ledger.status("data")
     assert (status.reserved, status.committed) == (len(reserved - committed), len(committed))
-    left = ledger.remaining_rounds("data", Gaussian(40.0))
+    left = ledger.remaining_rounds("data", Gaussian(64.0))
     assert len(reserved) + left == most
     ledger.close()

@@ -21,7 +21,7 @@ def write(ledger: Ledger, writer: int, jobs: int, folder: Path) -> None:
         for job in range(jobs):
             key = f"{writer}-{job}"
             try:
-                grant = ledger.reserve("data", Gaussian(40.0) * 1, key=key, by=str(writer))
+                grant = ledger.reserve("data", Gaussian(64.0) * 1, key=key, by=str(writer))
             except BudgetExceededError:
                 return
             print("reserved", key, file=told, flush=True)
@@ -32,7 +32,7 @@ def write(ledger: Ledger, writer: int, jobs: int, folder: Path) -> None:
 
 def main(url: str, writers: int, jobs: int, folder: Path) -> None:
     ledger = Ledger(url, timeout=120.0)
-    ledger.reserve("data", Gaussian(40.0) * 1, key="first").commit()  # what is loaded now, no child has to load
+    ledger.reserve("data", Gaussian(64.0) * 1, key="first").commit()  # what is loaded now, no child has to load
     children = []
     for writer in range(writers):
         child = os.fork()

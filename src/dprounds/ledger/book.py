@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -138,6 +139,7 @@ class Ledger:
     def __init__(self, url: str, *, timeout: float = 30.0, pricing: Pricing | None = None) -> None:
         self._database = Database(url, timeout=real("timeout", timeout, TIMEOUT))
         self._budgets: dict[str, Budget] = {}
+        self._left: dict[str, tuple[int, ...]] = {}  # of budgets without blocks, when this ledger last reserved
         self._pricing = Here() if pricing is None else pricing
         self.tokens = Tokens(self._database)
         self.refusals = Refusals(self._database)
@@ -251,50 +253,64 @@ class Ledger:
         budget, job, named = self._asked(name, run, blocks)
         description = run_to_text(job)
 
-        def seen(connection: Connection) -> tuple[Row[Any] | None, dict[str, tuple[int, ...]]]:
-            return rows.granted(connection, name, key), rows.spent_by_block(connection, budget, named)
+        left = None if budget.has_blocks else self._left.pop(name, None)
+        is_fresh = left is None
+        if left is None:
+            found, spent = self._database.read(lambda connection: rows.seen(connection, budget, key, named))
+            if found is not None:
+                return self._same_grant(found, budget, key, description, named)
+            left = _least_left(budget, spent, named)
+        while True:
+            # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
+            began = time.thread_time()
+            try:
+                cost = self._pricing.cost(budget.filter, job, left, delta)
+            except UnsupportedError:
+                if is_fresh:
+                    raise
+                return self.reserve(name, run, key=key, by=by, blocks=blocks, delta=delta)  # by what is left now
+            is_quick = time.thread_time() - began < QUICK_SECONDS
+            granted = self._database.write(partial(self._reserved, budget, job, key, by, description, named, cost))
+            if isinstance(granted, Grant):
+                return granted
+            if is_fresh or granted == left:
+                raise exceeded(budget, job, cost, granted, self._pricing if is_quick else None)
+            # what this ledger left of the budget last time is as good to choose a cost by, if the job then fits
+            left, is_fresh = granted, True
 
-        found, spent = self._database.read(seen)
-        if found is not None:
-            return self._same_grant(found, budget, key, description, named)
-        # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
-        began = time.thread_time()
-        cost = self._pricing.cost(budget.filter, job, _least_left(budget, spent, named), delta)
-        is_quick = time.thread_time() - began < QUICK_SECONDS
-
-        def change(connection: Connection) -> Grant | tuple[int, ...]:
-            head = rows.locked(connection, name)
-            granted = rows.granted(connection, name, key)
-            if granted is not None:
-                return self._same_grant(granted, budget, key, description, named)
-            spent = rows.spent_by_block(connection, budget, named)
-            least = _least_left(budget, spent, named)
-            if not budget.filter.fits(cost, least):
-                return least
-            rows.charge(connection, budget, named, spent, cost)
-            entry = rows.append(
-                connection,
-                head,
-                Entry(
-                    budget=name,
-                    number=head.number + 1,
-                    kind=RESERVE,
-                    key=key,
-                    by=by,
-                    description=description,
-                    cost=cost,
-                    blocks=named if budget.has_blocks else (),
-                ),
-                reserved=head.reserved + 1,
-            )
-            grant = {"budget": name, "key": key, "state": RESERVED, "number": entry.number}
-            connection.execute(insert(tables.grants), grant)
-            return Grant(self, name, key, job, RESERVED)
-
-        granted = self._database.write(change)
-        if isinstance(granted, Grant):
-            return granted
-        raise exceeded(budget, job, cost, granted, self._pricing if is_quick else None)
+    def _reserved(
+        self,
+        budget: Budget,
+        job: Run,
+        key: str,
+        by: str,
+        description: str,
+        named: tuple[str, ...],
+        cost: tuple[int, ...],
+        connection: Connection,
+    ) -> Grant | tuple[int, ...]:
+        """A grant, charged in this transaction; or what is left, where that is too little."""
+        head = rows.locked(connection, budget.name)
+        granted, spent = rows.seen(connection, budget, key, named)
+        if granted is not None:
+            return self._same_grant(granted, budget, key, description, named)
+        least = _least_left(budget, spent, named)
+        if not budget.filter.fits(cost, least):
+            return least
+        entry = Entry(
+            budget=budget.name,
+            number=head.number + 1,
+            kind=RESERVE,
+            key=key,
+            by=by,
+            description=description,
+            cost=cost,
+            blocks=named if budget.has_blocks else (),
+        )
+        rows.reserve(connection, head, entry, budget, named, spent, state=RESERVED)
+        if not budget.has_blocks:
+            self._left[budget.name] = tuple(most - amount for most, amount in zip(least, cost, strict=True))
+        return Grant(self, budget.name, key, job, RESERVED)
 
     def cost(
         self, name: str, run: Release, *, blocks: Sequence[str] | None = None, delta: float | None = None

@@ -23,6 +23,8 @@ __all__ = [
     "granted",
     "library_version",
     "locked",
+    "reserve",
+    "seen",
     "spent_by_block",
     "sums_of",
 ]
@@ -54,10 +56,37 @@ CHARGE = (
     .values(first_sum=bindparam("first"), second_sum=bindparam("second"))
 )
 APPEND = insert(tables.entries)
+GRANT = insert(tables.grants)
 HEAD = (
     update(tables.budgets)
     .where(tables.budgets.c.name == bindparam("of"))
     .values({name: bindparam(f"new_{name}") for name in ("number", "head", "at", "reserved", "committed", "voided")})
+)
+# What a reservation asks of a budget without blocks, and all that it writes, each at once: while a row is locked, every
+# message to a server and back is time for which all other writers wait. SQLite has no such messages.
+SEEN = (
+    select(tables.grants.c.state, tables.entries, tables.blocks.c.first_sum, tables.blocks.c.second_sum)
+    .select_from(tables.blocks)
+    .outerjoin(
+        tables.grants, (tables.grants.c.budget == tables.blocks.c.budget) & (tables.grants.c.key == bindparam("job"))
+    )
+    .outerjoin(
+        tables.entries,
+        (tables.entries.c.budget == tables.grants.c.budget) & (tables.entries.c.number == tables.grants.c.number),
+    )
+    .where(tables.blocks.c.budget == bindparam("of"), tables.blocks.c.block == bindparam("named"))
+)
+RESERVE_AT_ONCE = (
+    insert(tables.grants)
+    .values({column.name: bindparam(f"grant_{column.name}") for column in tables.grants.c})
+    .add_cte(
+        CHARGE.returning(tables.blocks.c.block).cte("charged"),
+        insert(tables.entries)
+        .values({column.name: bindparam(f"entry_{column.name}") for column in tables.entries.c})
+        .returning(tables.entries.c.number)
+        .cte("appended"),
+        HEAD.returning(tables.budgets.c.number).cte("moved"),
+    )
 )
 
 
@@ -99,27 +128,79 @@ def charge(
     """Add a cost to what each block has spent; a block comes into being when it is first charged."""
     changed, new = [], []
     for block in named:
-        before = spent.get(block, (0,) * len(cost))
-        first, second = (*(str(a + b) for a, b in zip(before, cost, strict=True)), "0")[:2]
+        sums = _sums(budget.name, block, spent.get(block, (0,) * len(cost)), cost)
         if block in spent:
-            changed.append({"of": budget.name, "named": block, "first": first, "second": second})
+            changed.append(sums)
         else:
-            new.append({"budget": budget.name, "block": block, "first_sum": first, "second_sum": second})
+            row = {"budget": budget.name, "block": block, "first_sum": sums["first"], "second_sum": sums["second"]}
+            new.append(row)
     if changed:
         connection.execute(CHARGE, changed)
     if new:
         connection.execute(insert(tables.blocks), new)
 
 
+def seen(
+    connection: Connection, budget: Budget, key: str, named: Sequence[str]
+) -> tuple[Row[Any] | None, dict[str, tuple[int, ...]]]:
+    """The state of a job with the entry that reserved it, if there is one, and what each block has spent."""
+    if not budget.has_blocks:
+        row = connection.execute(SEEN, {"of": budget.name, "job": key, "named": named[0]}).first()
+        if row is not None:
+            return (None if row.state is None else row), {named[0]: sums_of(row, budget)}
+    return granted(connection, budget.name, key), spent_by_block(connection, budget, named)
+
+
+def reserve(
+    connection: Connection,
+    head: Row[Any],
+    entry: Entry,
+    budget: Budget,
+    named: Sequence[str],
+    spent: Mapping[str, Sequence[int]],
+    *,
+    state: str,
+) -> None:
+    """Charge the cost of a reservation to its blocks, append it, and make it a job."""
+    grant = {"budget": budget.name, "key": entry.key, "state": state, "number": entry.number}
+    if budget.has_blocks or connection.dialect.name != "postgresql":
+        charge(connection, budget, named, spent, entry.cost)
+        append(connection, head, entry, reserved=head.reserved + 1)
+        connection.execute(GRANT, grant)
+        return
+    sealed, moved = _sealed(head, entry, reserved=head.reserved + 1)
+    connection.execute(
+        RESERVE_AT_ONCE,
+        {
+            **_sums(budget.name, named[0], spent[named[0]], entry.cost),
+            **moved,
+            **{f"entry_{name}": value for name, value in sealed.row.items()},
+            **{f"grant_{name}": value for name, value in grant.items()},
+        },
+    )
+
+
 def append(connection: Connection, head: Row[Any], entry: Entry, **counts: int) -> Entry:
     """The entry at the end of the chain, and the head that points to it."""
+    sealed, moved = _sealed(head, entry, **counts)
+    connection.execute(APPEND, sealed.row)
+    connection.execute(HEAD, moved)
+    return sealed
+
+
+def _sealed(head: Row[Any], entry: Entry, **counts: int) -> tuple[Entry, dict[str, Any]]:
+    """An entry as it is appended, and what becomes of the head."""
     fixed = {"at": now(head.at), "version": library_version(), "previous": head.head}
     sealed = Entry(**{**vars(entry), **fixed}).sealed()
-    connection.execute(APPEND, sealed.row)
     known = {"reserved": head.reserved, "committed": head.committed, "voided": head.voided}
     changed = {"number": sealed.number, "head": sealed.hash, "at": sealed.at, **known, **counts}
-    connection.execute(HEAD, {"of": entry.budget, **{f"new_{name}": value for name, value in changed.items()}})
-    return sealed
+    return sealed, {"of": entry.budget, **{f"new_{name}": value for name, value in changed.items()}}
+
+
+def _sums(budget: str, block: str, before: Sequence[int], cost: Sequence[int]) -> dict[str, str]:
+    """What `CHARGE` writes for a block."""
+    first, second = (*(str(a + b) for a, b in zip(before, cost, strict=True)), "0")[:2]
+    return {"of": budget, "named": block, "first": first, "second": second}
 
 
 def sums_of(row: Row[Any], budget: Budget) -> tuple[int, ...]:
