@@ -150,6 +150,19 @@ def test_the_trade_off_is_that_of_the_library_and_says_what_one_percent_finds(cl
     assert 0 <= said - 100 * expected.true_positive_rate_at_one_percent < 0.1  # rounded up, or it would be untrue
 
 
+def test_the_statement_is_that_of_the_library_in_every_form(client: httpx.Client) -> None:
+    asked = {"noise_multiplier": 1.1, "batch_size": 256, "dataset_size": 60_000, "rounds": 14_100, "delta": 1e-5}
+    found = client.get("/api/statement", params=asked).json()
+    expected = (
+        Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000, rounds=14_100).run().statement(delta=1e-5)
+    )
+    forms = (str(expected), expected.markdown(), expected.latex(), expected.json())
+    assert tuple(found[form] for form in ("text", "markdown", "latex", "json")) == forms
+    assert found["sentence"] == expected.clauses["Guarantee"]
+    refused = client.get("/api/statement", params={"noise_multiplier": 1.1, "rounds": 5, "delta": 0})
+    assert (refused.status_code, list(refused.json())) == (422, ["error"])
+
+
 def test_delta_zero_is_answered_and_every_answer_says_what_it_holds_for() -> None:
     pure: dict[str, Any] = {"mechanism": "laplace", "noise_multiplier": 2, "delta": 0}
     found = answer("epsilon", pure | {"rounds": 3})

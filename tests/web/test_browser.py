@@ -292,6 +292,23 @@ def library_answer(query: str) -> Answers:
     return answers
 
 
+def test_the_statement_of_the_question_is_copied_in_the_form_that_is_chosen(open_page: Open) -> None:
+    query = QUESTIONS["epsilon"]
+    page = open_page(query, permissions=["clipboard-read", "clipboard-write"])
+    expect_sentence(page, library_answer(query).sentence)
+    for form, begins in (
+        ("text", "Release: "),
+        ("markdown", "- **Release**"),
+        ("latex", "\\begin{description}"),
+        ("json", "{"),
+    ):
+        page.locator("#statement-form").select_option(form)
+        page.locator("#copied").evaluate("(copied) => { copied.textContent = ''; }")
+        page.locator("#copy-statement").click()
+        playwright.expect(page.locator("#copied")).to_contain_text("Guarantee")
+        assert page.evaluate("navigator.clipboard.readText()").startswith(begins)
+
+
 @pytest.mark.parametrize("case", QUESTIONS)
 def test_a_link_shows_its_question_and_what_is_copied_from_there_gives_the_same_answer(
     open_page: Open, served: Served, case: str, capsys: pytest.CaptureFixture[str]

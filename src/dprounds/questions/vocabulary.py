@@ -266,6 +266,7 @@ class Question:
     columns: tuple[str, ...] = ()  # the values of an answer that a table keeps
     quantity: wording.Quantity | None = None  # what it answers, and the side to which that is rounded
     has_setting: bool = True  # whether it is about a setting
+    is_text: bool = False  # whether it is answered by a text; the command line has a command of its own for it
     noisy_only: bool = False  # whether it varies what only mechanisms with a noise multiplier have
     example: Mapping[str, float] = field(default_factory=dict)  # values that it may be asked with
 
@@ -308,8 +309,8 @@ class Question:
 
     @property
     def is_curve(self) -> bool:
-        """Whether it is answered at many points, for a picture."""
-        return "points" in self.takes
+        """Whether it is answered at many points, for a picture, or by a text: then no method has one row."""
+        return "points" in self.takes or self.is_text
 
     def interval(self, name: str) -> Interval:
         """Where the value of a word must be in this question: the budget of a plan is finite."""
@@ -411,6 +412,13 @@ QUESTIONS: Mapping[str, Question] = {
             title="What an attacker can do: false negatives over false positives",
             takes=("points",),
             example={"noise_multiplier": 20, "rounds": 685},
+        ),
+        Question(
+            name="statement",
+            title="What may be published about this run, as text, Markdown, LaTeX and JSON",
+            needs=("delta",),
+            is_text=True,
+            example={"delta": 1e-5, "noise_multiplier": 1.1, **MNIST, "epochs": 60},
         ),
     )
 }

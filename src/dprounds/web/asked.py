@@ -124,6 +124,16 @@ def _trade_off(values: dict[str, Any]) -> dict[str, Any]:
     return answers | {"advantage": curve.advantage, "true_positive_rate_at_one_percent": found}
 
 
+def _statement(values: dict[str, Any]) -> dict[str, Any]:
+    """What may be published, in each of its forms."""
+    setting = _setting(values)
+    run, delta = setting.run(), needed_delta(values.get("delta"), setting.dataset_size)
+    found = run.statement(delta=delta, method=values.get("method"))
+    inputs = {**setting.given(), "rounds": run.rounds, "delta": delta}
+    forms = {"text": str(found), "markdown": found.markdown(), "latex": found.latex(), "json": found.json()}
+    return _rows("statement", inputs, [], found.clauses["Guarantee"], run) | forms
+
+
 def _drawn(question: str, values: dict[str, Any]) -> dict[str, Any]:
     """How a curve is to be drawn: its points, and its methods if not all."""
     given, limits = values.get("points", DEFAULT_POINTS[question]), WORDS["points"].interval
@@ -155,4 +165,5 @@ ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "curve": _curve,
     "profile": _profile,
     "trade-off": _trade_off,
+    "statement": _statement,
 }

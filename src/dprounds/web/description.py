@@ -119,6 +119,8 @@ def responses(question: str) -> dict[int | str, dict[str, Any]]:
     if question == "trade-off":
         share = {"type": "number", "minimum": 0, "maximum": 1}
         properties |= {"advantage": share, "true_positive_rate_at_one_percent": share}
+    if question == "statement":
+        properties |= {form: {"type": "string"} for form in ("text", "markdown", "latex", "json")}
     answers = {
         "type": "object",
         "properties": properties,

@@ -1,6 +1,6 @@
 // The planner: what is moved, asked and shown.
 
-import { Lane, Refused, ask } from "./asking.js";
+import { Lane, Refused, addressAt, ask } from "./asking.js";
 import { Budget, Chart, element, figureFile, niceAbove, swatch } from "./chart.js";
 import { METHODS, NUMBERS, lengthOf, mechanismsOf, plainNumber, relationOf, stateOf, wordsOfRun } from "./fields.js";
 import { Form, roundedForHand } from "./form.js";
@@ -460,6 +460,15 @@ const ACTIONS = {
   "copy-python": (question) => copy(asPython(question.state, question.found, question.row), "the program"),
   "copy-command": (question) => copy(asCommand(question.state), "the command"),
   "copy-link": (question) => copy(new URL(question.link, location.href).href, "the link"),
+  "copy-statement": async (question) => {
+    const address = addressAt("statement", { ...wordsOfRun(question.state, question.row, question.found.inputs), method: question.row.method });
+    try {
+      copy((await ask(address, new AbortController().signal))[at("statement-form").value], "the statement");
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      at("done").textContent = error.message;
+    }
+  },
   "save-figure": (question) => save("dprounds.svg", "image/svg+xml", figure(question)),
   "save-csv": (question) => save("dprounds.csv", "text/csv", asCsv([
     ...question.found.answers.map((row) => ({ table: "answers", ...row })),
