@@ -53,6 +53,9 @@ MOST_DIGITS = 15
 # A number is raised by this many units of its last digit, one after the other, and each with more effort, until the
 # check succeeds.
 TRIED_UNITS = (0, 1, 2, 10)
+# Where this many units are a millionth of the number or less, they are tried too: next to an atom of a loss a virtual
+# Gaussian costs that much.
+MANY_UNITS, MILLIONTH = 100, Fraction(1, 10**6)
 EFFORTS: tuple[int, ...] = (0, 3)
 # Bounds that exceed epsilon by more than this part of it are worth more effort.
 CLOSE = 5e-7
@@ -226,7 +229,8 @@ def _unit(value: float, digits: int, decimals: int = 0) -> Decimal:
 def _above(value: float, unit: Decimal) -> list[Decimal]:
     """Multiples of a unit that are about at a number and above it, the nearest first."""
     least = math.ceil(Fraction(value) * (1 - SHRUNK) / Fraction(unit))
-    return [(least + units) * unit for units in TRIED_UNITS]
+    more = (MANY_UNITS,) if Fraction(unit) * MANY_UNITS <= MILLIONTH * Fraction(value) else ()
+    return [(least + units) * unit for units in TRIED_UNITS + more]
 
 
 def certify(

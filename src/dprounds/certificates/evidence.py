@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.law import Composition, LossLaw
+from dprounds.accounting.law import Composition, LossLaw, Saddle
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.certificates.lattice import Upper, largest_losses, lattice_near, one_point
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 # Nodes of a line that only smoothing ends, without effort and with it; and the same in products with the nodes of
 # quadratures.
 FEW_NODES, MOST_NODES = 2**13, 2**16
-MOST_PRODUCTS = 3_000_000
+MOST_PRODUCTS = 8_000_000
 # Natural logarithm of the part of M that a quadrature may err by, before it is raised to the rounds; bits beyond that.
 LOG_ERROR = 42.0
 GUARD_BITS = 40
@@ -45,6 +45,14 @@ ABOVE = np.geomspace(0.02, 4.0, 40)
 # Tilts that are tried, and the logarithm of how much less than delta one must prove to be taken at once.
 TILTS = np.geomspace(1e-3, 1e4, 71)
 MUCH = 6.0
+# Lines that are tried, as parts of the saddle point; the aliases they may have, as a part of delta; their heights in
+# units of one over the period, which is at least a few units of 1 / tau; and the height at which quadratures take twice
+# the nodes.
+TILTED = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+LOG_ALIASES = math.log(1e-11)
+HEIGHTS = np.geomspace(10.0, 1e5, 116)
+PERIODS = 3.0
+WIDTH = 20.0
 # A step is taken so much smaller than is needed, and is then rounded to five digits.
 ROUNDED = 1.001
 # Where a conversion needs no tangent, it is taken here.
@@ -205,9 +213,12 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
         law = Composition(tuple((_for_a_line(each, most), rounds) for each, rounds in run.law(direction).parts))
         enough = None if above else _enough(law, epsilon, log_delta)
         saddle = saddle_at_epsilon(law, epsilon) if enough is None else law.expand(enough)
-        line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
-        nodes = math.ceil((line.values.size - 1) * (1.0 + 0.1 * effort))
-        tau, step = float(_text(line.t)), float(_text(line.step))
+        place = _cheapest(law, saddle, epsilon, log_delta - 2.0 * effort) if pairs else None
+        if place is None:
+            line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
+            place = _Place(line.t, line.step, line.values.size - 1, line.variance)
+        nodes = math.ceil(place.nodes * (1.0 + 0.1 * effort))
+        tau, step = float(_text(place.tau)), float(_text(place.step))
         height = step * nodes
         above_at = _above(law, tau, epsilon, 2.0 * math.pi / step) if above else 0.0
         taus = [tau, above_at] if above else [tau]
@@ -215,7 +226,7 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
         products = nodes * sum(each["last"] - each["first"] for each in quadratures)
         if products <= MOST_PRODUCTS:
             break
-        if not line.variance:
+        if not place.variance:
             raise NumericalError("The certificate of this run would take too long to check.")
         most = int(min(most, nodes) * 0.8 * math.sqrt(MOST_PRODUCTS / products))
     else:
@@ -226,10 +237,46 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
         "tau": _text(tau),
         "step": _text(step),
         "nodes": nodes,
-        "smoothing": _text(line.variance),
+        "smoothing": _text(place.variance),
         "above": _text(above_at),
         "quadratures": quadratures,
     }
+
+
+class _Place(NamedTuple):
+    """Where a line stands, and how it ends."""
+
+    tau: float
+    step: float
+    nodes: int
+    variance: float
+
+
+def _cheapest(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> _Place | None:
+    """The cheapest line at or below a saddle point that ends by itself; None if there is none.
+
+    Below the saddle point of a heavy tail aliases fall much faster. Summands are then larger than delta, which takes
+    more bits and nothing else.
+    """
+    target, best, least = log_delta + LOG_ALIASES, None, math.inf
+    for t in saddle.t * TILTED:
+        here = law.expand(float(t))
+        r = t * (1.0 + ABOVE)
+        with np.errstate(all="ignore"):
+            bounds = (log_zeta(r) + np.real(law.log_moment(r)) - r * epsilon - target) / (r - t)
+            period = max(-target / t, float(np.nanmin(bounds)), PERIODS / t)
+            known = law.ceiling(here, HEIGHTS / period)
+        if known is None:
+            return None
+        ends = np.flatnonzero(known - t * epsilon - np.log(math.pi * HEIGHTS / period) <= target)
+        if not ends.size:
+            continue
+        height = float(HEIGHTS[ends[0]]) / period
+        work = height * period * (WIDTH + height)
+        if work < least:
+            nodes = math.ceil(height * period / (2.0 * math.pi))
+            best, least = _Place(float(t), 2.0 * math.pi / period, nodes, 0.0), work
+    return best
 
 
 def _enough(law: Composition, epsilon: float, log_delta: float) -> float | None:

@@ -19,8 +19,8 @@ __all__ = ["Upper", "largest_losses", "lattice_near", "one_point"]
 # would take too long, at most how many times that.
 LOG_EXCESS = 4e-7
 MOST_EXCESS = 1e4
-# The model of the excess, a spread over cells of one step, is right to a fifth.
-CAREFUL = 1.25
+# The model of the excess, a spread over cells of one step, is right to a third.
+CAREFUL = 1.5
 # The slope of log delta is taken over this part of epsilon.
 NEAR = 0.01
 # What losses that are too large to be kept may add to delta, as a part of it; and what rounding down may.
@@ -135,7 +135,8 @@ def _on_step(
         while last * step < largest:
             nodes, last, stride = nodes + DOUBLING, last + DOUBLING * stride, 2 * stride
         grids.append({"first": first, "fine": fine, "doubling": DOUBLING, "nodes": nodes})
-        low, high, rounds = low + count * first * step, max(high, epsilon + last * step), rounds + count
+        low, rounds = low + count * first * step, rounds + count
+        high = max(high, epsilon + max(last * step, BODY * deviation))
     low = max(low, -BODY * deviation - deviation**2)
     points = math.ceil((high - low) / step) + 2
     nodes = sum(grid["nodes"] for grid in grids)
