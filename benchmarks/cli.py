@@ -10,13 +10,13 @@ import time
 SGD = "--noise-multiplier 1.1 --batch-size 256 --dataset-size 60000"
 COMMANDS = {
     "--help": 0.4,
-    "rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20": 1.0,
-    f"rounds --epsilon 3 --delta 1e-5 {SGD}": 1.0,
-    f"epsilon --delta 1e-5 --epochs 60 {SGD}": 1.0,
-    f"delta --epsilon 3 --epochs 60 {SGD}": 1.0,
-    "noise --epsilon 3 --delta 1e-5 --epochs 60 --batch-size 256 --dataset-size 60000": 1.0,
-    "rate --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --rounds 10000": 1.0,
-    "convert --order 8 --rdp 0.5 --delta 1e-5": 1.0,
+    "rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20": 0.5,
+    f"rounds --epsilon 3 --delta 1e-5 {SGD}": 0.5,
+    f"epsilon --delta 1e-5 --epochs 60 {SGD}": 0.5,
+    f"delta --epsilon 3 --epochs 60 {SGD}": 0.5,
+    "noise --epsilon 3 --delta 1e-5 --epochs 60 --batch-size 256 --dataset-size 60000": 0.5,
+    "rate --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --rounds 10000": 0.5,
+    "convert --order 8 --rdp 0.5 --delta 1e-5": 0.5,
 }
 REPEATS = 5
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Sequence
 from typing import Any, SupportsIndex
 
@@ -64,16 +65,22 @@ def _outside(name: str, requirement: str, interval: str, value: str, *, advice: 
 
 # What NumPy would take for numbers and is none: a mask that it drops, with what was hidden behind it for a value; the
 # bytes of a buffer; a truth value among numbers.
-_NO_NUMBERS = (np.ma.MaskedArray, bytes, bytearray, memoryview, bool, np.bool_)
+_NO_NUMBERS = (bytes, bytearray, memoryview, bool, np.bool_)
+
+
+def _no_numbers() -> tuple[type, ...]:
+    """The kinds that are refused. NumPy's module of masked arrays takes time to load, and without it there are none."""
+    masked: type | None = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    return _NO_NUMBERS if masked is None else (masked, *_NO_NUMBERS)
 
 
 def given_array(value: object) -> NDArray[Any]:
     """`value` as an array, before its kind is judged; raises TypeError where it, or a part of it, is no number."""
-    if isinstance(value, _NO_NUMBERS):
+    if isinstance(value, _no_numbers()):
         raise TypeError
     if isinstance(value, (list, tuple)):
         kinds = set(map(type, value))
-        if any(issubclass(kind, _NO_NUMBERS) for kind in kinds):
+        if any(issubclass(kind, _no_numbers()) for kind in kinds):
             raise TypeError
         if any(issubclass(kind, (list, tuple)) for kind in kinds):
             for item in value:

@@ -26,7 +26,8 @@ from dprounds import (
     min_noise_multiplier,
     rdp_from_dp,
 )
-from dprounds.cli import options
+from dprounds.cli import main, options
+from dprounds.cli.asked import plain
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.plots.style import ENDINGS
 from dprounds.questions import vocabulary
@@ -387,3 +388,65 @@ def test_an_output_that_is_closed_or_full_is_no_traceback(where: str, code: int)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 1
+
+
+def by_typer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("dprounds.cli.entry.plain", lambda given: None)
+        code = main(arguments)
+    return code, capsys.readouterr().out
+
+
+PLAIN = [
+    "rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20 --json",
+    "epsilon --delta=1e-5 --noise-multiplier 1.1 --sampling-rate 256/60000 --rounds 1e3 --json --method exact",
+    "epsilon --delta 1e-3 --delta 1e-5 --mechanism laplace --noise-multiplier 2 --rounds 10 --json",
+    "rounds --spent docs/howto/spent.json --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sampling-rate 0.01 --json",
+    "convert --order 8 --rdp 0.5 --delta 1e-5 --json",
+]
+
+
+@pytest.mark.parametrize("typed", PLAIN)
+def test_a_plain_question_is_asked_at_once_and_answered_as_by_typer(
+    typed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = typed.split()
+    assert plain(arguments) is not None
+    code = main(arguments)
+    assert (code, capsys.readouterr().out) == by_typer(arguments, capsys)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "--help",
+        "rounds",
+        "rounds --help",
+        "rounds --epsilon",
+        "rounds --epsilon nonsense",
+        "rounds --epsilon -1",
+        "rounds --epsilon --delta 1e-5",
+        "rounds --epsilon=",
+        "rounds --sigma 1",
+        "rounds 6",
+        "rounds --method nonsense",
+        "rounds --mechanism rdp-curve",
+        "rounds --epsilon 6 --plot picture.png",
+        "rounds --epsilon 1e999",
+        "ledger status",
+        "sweep grid.toml",
+    ],
+)
+def test_whatever_is_not_plain_is_left_to_typer(typed: str) -> None:
+    asked = plain(typed.split())
+    assert asked is None or typed == "rounds"  # which lacks something, as the question itself says
+
+
+def test_a_plain_question_loads_neither_typer_nor_pydantic() -> None:
+    code = (
+        "import sys; from dprounds.cli import main; main('convert --order 8 --rdp 0.5 --delta 1e-5'.split()); "
+        "print([name for name in ('typer', 'pydantic', 'numpy.ma', 'scipy') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"

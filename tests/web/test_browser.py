@@ -336,7 +336,7 @@ def test_a_link_shows_its_question_and_what_is_copied_from_there_gives_the_same_
     words = page.evaluate("navigator.clipboard.readText()").split()
     assert words[0] == "dprounds"
     pytest.importorskip("typer", reason="the command line needs Typer")
-    from dprounds.cli.app import main
+    from dprounds.cli import main
 
     capsys.readouterr()
     assert main([*words[1:], "--json"]) == 0

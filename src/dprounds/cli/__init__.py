@@ -3,6 +3,6 @@
 Nothing of the library is loaded before a question is asked, so that ``dprounds --help`` answers at once.
 """
 
-from dprounds.cli.app import main
+from dprounds.cli.entry import main
 
 __all__ = ["main"]

@@ -1,11 +1,7 @@
-"""The app: its commands, and how it ends. 0 answered, 1 refused by the library, 2 bad usage, 130 interrupted."""
+"""The app: its commands and their help, and what is wrong with what was typed."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Sequence
-from io import TextIOWrapper
 from shutil import get_terminal_size
 from typing import Annotated, Any
 
@@ -15,18 +11,15 @@ from typer.core import TyperCommand, TyperGroup
 from dprounds.cli import ledger
 from dprounds.cli.certificates import certify, statement, verify
 from dprounds.cli.options import SLIPS, flag
-from dprounds.cli.output import FileError
 from dprounds.cli.paper import paper
 from dprounds.cli.question import command_for
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
-from dprounds.errors import PrivacyError
 from dprounds.questions.vocabulary import METHODS, QUESTIONS, Question
 from dprounds.questions.wording import ASSUMPTIONS
 
-__all__ = ["app", "main"]
+__all__ = ["app", "usage"]
 
-ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 # The longest flag, the word after it and its meaning have room side by side from here on.
 FRAMED_COLUMNS = 64
 
@@ -105,51 +98,7 @@ def _top(
     """Hold the options that are no question's."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of the command that was typed; whatever goes wrong takes one line on stderr."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal without Greek letters shows their codes
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        code = app(given, prog_name="dprounds", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except PrivacyError as error:
-        sentence = str(error) if isinstance(error, FileError) else error.worded(flag)
-        return _refused(sentence, BAD_USAGE if _is_bad_usage(error) else REFUSED)
-    except typer.TyperException as error:
-        return _refused(_usage(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        return _refused("Interrupted.", INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
-        _discard_output()
-        return ANSWERED
-    except OSError as error:  # what the commands read and write they answer for themselves; this is the terminal
-        _discard_output()
-        return _refused(f"The answer cannot be printed: {error.strerror or error}.", REFUSED)
-    return code if isinstance(code, int) else ANSWERED
-
-
-def _discard_output() -> None:
-    """Send what is still to be printed to nowhere, so that the end of Python does not stumble over it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _refused(sentence: str, code: int) -> int:
-    if sentence and sys.stderr is not None:  # without arguments there is help, and nothing to add
-        print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
-    return code
-
-
-def _is_bad_usage(error: PrivacyError) -> bool:
-    """Whether a question lacks something or contradicts itself, though each value may be in range."""
-    from dprounds.questions import QuestionError
-
-    return isinstance(error, QuestionError)
-
-
-def _usage(error: typer.TyperException) -> str:
+def usage(error: typer.TyperException) -> str:
     """What is wrong with what was typed; a flag for what is asked for is no slip of the finger."""
     typed, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if not hasattr(error, "possibilities") or not isinstance(typed, str) or context is None:

@@ -8,31 +8,46 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-import typer
-
 from dprounds.questions.numbers import BeyondDoublesError, double
 from dprounds.questions.vocabulary import ALIASES
 
-__all__ = ["NO_PICTURES", "PICTURES", "SLIPS", "check_matplotlib", "flag", "has_matplotlib", "number", "picture_file"]
+__all__ = [
+    "NO_PICTURES",
+    "PICTURES",
+    "SLIPS",
+    "check_matplotlib",
+    "flag",
+    "has_matplotlib",
+    "number",
+    "picture_file",
+    "read_number",
+]
 
 PICTURES = (".png", ".svg", ".pdf")
 # A longer number than this is no count of anything, and Python takes its time to read it.
 MOST_DIGITS = 400
 
 
-def number(text: str) -> float:
-    """The number that was typed: ``14062``, ``1e6``, ``1e-5`` or ``256/60000``."""
+def read_number(text: str) -> float:
+    """The number that was typed: ``14062``, ``1e6``, ``1e-5`` or ``256/60000``; raises where it is none."""
     above, slash, below = text.partition("/")
+    over = _plain(above)
+    value = over / _plain(below) if slash else over
+    if slash and over and not value:
+        raise BeyondDoublesError(text, "small")
+    return value
+
+
+def number(text: str) -> float:
+    """The number that was typed, or what Typer says of one that is none."""
+    import typer
+
     try:
-        over = _plain(above)
-        value = over / _plain(below) if slash else over
-        if slash and over and not value:
-            raise BeyondDoublesError(text, "small")
+        return read_number(text)
     except BeyondDoublesError as error:
         raise typer.BadParameter(f"{text[:60]!r} is too {error.size} for a double.") from None
     except (ValueError, OverflowError, ZeroDivisionError):
         raise typer.BadParameter(f"{text[:60]!r} is not a number.") from None
-    return value
 
 
 def _plain(text: str) -> float:
@@ -69,6 +84,8 @@ def check_matplotlib() -> None:
 
 def picture_file(path: Path | None) -> Path | None:
     """A file that a picture can be drawn to."""
+    import typer
+
     if path is None:
         return None
     if path.suffix.lower() not in PICTURES:

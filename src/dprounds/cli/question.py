@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from dprounds.cli.asked import allowed_choices, ask, default_of
 from dprounds.cli.options import flag, number, picture_file
-from dprounds.cli.output import opened, show
-from dprounds.cli.pictures import picture
 from dprounds.questions.vocabulary import ANSWER, DATA, MECHANISMS, WORDS, Question, Word, listed
 
 __all__ = ["command_for", "file_option", "typed_option"]
@@ -33,15 +32,8 @@ PLOT = typer.Option(
 def command_for(question: Question) -> Callable[..., None]:
     """The command that asks `question`, with a flag for each of its words."""
 
-    def ask(*, json: bool, plot: Path | None, **typed: Any) -> None:  # noqa: ANN401  (what the flags below hold)
-        from dprounds import questions
-
-        files = {name: opened(typed.pop(name)) for name in question.files}
-        given = {name: typed.pop(name) for name in (*question.needs, *question.takes)}
-        setting = questions.Setting(**typed) if question.has_setting else None
-        asked = () if setting is None else (setting,)
-        found = getattr(questions, question.name)(*asked, **given, **files)
-        show(found, json=json, plot=plot, draw=lambda: picture(found, setting, **files))
+    def asked(**typed: Any) -> None:  # noqa: ANN401  (what the flags below hold)
+        ask(question, **typed)
 
     parameters = {name: typed_option(question, WORDS[name]) for name in question.flags}
     method = {name: parameters.pop(name) for name in ("method",) if name in parameters}
@@ -51,14 +43,14 @@ def command_for(question: Question) -> Callable[..., None]:
         "json": (Annotated[bool, JSON], False),
         "plot": (Annotated[Path | None, PLOT], None),
     }
-    vars(ask)["__signature__"] = Signature(
+    vars(asked)["__signature__"] = Signature(
         [
             Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
             for name, (annotation, default) in parameters.items()
         ]
     )
-    ask.__doc__ = _help(question)
-    return ask
+    asked.__doc__ = _help(question)
+    return asked
 
 
 def _help(question: Question) -> str:
@@ -78,9 +70,8 @@ def typed_option(question: Question, word: Word) -> tuple[object, object]:
     required = "Required: " if word.name in question.needs else ""
     if word.kind == "choice":
         option = _choice(question, word)
-        return (
-            (Annotated[str, option], "gaussian") if word.name == "mechanism" else (Annotated[str | None, option], None)
-        )
+        default = default_of(word.name)
+        return Annotated[str if default else str | None, option], default
     takers = [each.name for each in MECHANISMS.values() if word.name in each.parameters]
     of = f", of {listed(takers)}" if takers else ""
     option = typer.Option(
@@ -95,12 +86,9 @@ def typed_option(question: Question, word: Word) -> tuple[object, object]:
 
 def _choice(question: Question, word: Word) -> Any:  # noqa: ANN401  (Typer keeps the type of its options to itself)
     """An option that takes one of a few words; hints answer those who type certain others."""
-    allowed: Sequence[str] = question.methods
+    allowed = allowed_choices(question, word.name)
     hints: dict[str, str] = {}
-    if word.choices:
-        allowed = word.choices
-    elif word.name == "mechanism":
-        allowed = [name for name in question.mechanisms if not MECHANISMS[name].is_made_of_lists]
+    if word.name == "mechanism":
         only = "Only these have a noise multiplier."
         hints = dict.fromkeys(
             MECHANISMS, only if question.noisy_only else "It is made of lists, which go into a file: --run."

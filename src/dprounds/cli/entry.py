@@ -1,0 +1,78 @@
+"""How the command line begins and ends. 0 answered, 1 refused by the library, 2 bad usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+
+from dprounds.cli.asked import plain
+from dprounds.cli.options import flag
+from dprounds.cli.output import FileError
+from dprounds.errors import PrivacyError
+
+__all__ = ["main"]
+
+ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of the command that was typed; whatever goes wrong takes one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal without Greek letters shows their codes
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(given)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except PrivacyError as error:
+        sentence = str(error) if isinstance(error, FileError) else error.worded(flag)
+        return _refused(sentence, BAD_USAGE if _is_bad_usage(error) else REFUSED)
+    except KeyboardInterrupt:
+        return _refused("Interrupted.", INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        _discard_output()
+        return ANSWERED
+    except OSError as error:  # what the commands read and write they answer for themselves; this is the terminal
+        _discard_output()
+        return _refused(f"The answer cannot be printed: {error.strerror or error}.", REFUSED)
+    return code
+
+
+def _run(given: list[str]) -> int:
+    """The exit code of the question that was typed, at once if it is plain, and otherwise by Typer."""
+    asked = plain(given)
+    if asked is not None:
+        asked()
+        return ANSWERED
+    import typer
+
+    from dprounds.cli.app import app, usage
+
+    try:
+        code = app(given, prog_name="dprounds", standalone_mode=False)
+    except typer.TyperException as error:
+        return _refused(usage(error), error.exit_code)
+    except typer.Abort:
+        return _refused("Interrupted.", INTERRUPTED)
+    return code if isinstance(code, int) else ANSWERED
+
+
+def _discard_output() -> None:
+    """Send what is still to be printed to nowhere, so that the end of Python does not stumble over it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _refused(sentence: str, code: int) -> int:
+    if sentence and sys.stderr is not None:  # without arguments there is help, and nothing to add
+        print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
+    return code
+
+
+def _is_bad_usage(error: PrivacyError) -> bool:
+    """Whether a question lacks something or contradicts itself, though each value may be in range."""
+    from dprounds.questions import QuestionError
+
+    return isinstance(error, QuestionError)
