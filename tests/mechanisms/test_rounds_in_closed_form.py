@@ -150,7 +150,8 @@ def test_roundings_of_responses_count(monkeypatch: pytest.MonkeyPatch, share: fl
     assert all(inside(one, response_delta(*case)) for one, case in zip(found, cases, strict=True)) == are_inside
 
 
-def test_terms_below_the_least_double_are_not_nothing() -> None:
+def test_terms_below_the_least_double_are_not_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(laplace, "gauss_error", lambda rate, nodes: 0.0)
     assert LaplaceRounds(50.0, 1500, 60).at(1500 / 50 * (1 - 1e-3)).upper > 0
     assert ResponseRounds(3.0, 60, -20.0).at(100.0).upper > 0
 
