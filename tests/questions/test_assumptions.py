@@ -94,8 +94,8 @@ def test_a_poisson_sample_may_speak_of_an_empty_record_instead_of_an_absent_one(
         assert (found.epsilon, found.relation) == (same.epsilon, "zero-out")
     with pytest.raises(UnsupportedError, match=r"by add-remove, the second by zero-out"):
         SAMPLED + emptied
-    with pytest.raises(ParameterError, match=r"relation must be one of .add-remove., .zero-out."):
-        PoissonSampled(Gaussian(1.1), 0.01, relation="replace-one")
+    with pytest.raises(ParameterError, match=r"relation must be one of .add-remove., .zero-out., .replace-one."):
+        PoissonSampled(Gaussian(1.1), 0.01, relation="swap")
 
 
 def test_files_of_an_accountant_name_the_relation_and_old_ones_mean_what_they_meant() -> None:

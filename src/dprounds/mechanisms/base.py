@@ -216,7 +216,7 @@ class Release(ABC):
     def __mul__(self, rounds: SupportsIndex) -> Run:
         """This release, `rounds` times."""
         times = count("rounds", cast(int, rounds))
-        return Run(tuple((part, once * times) for part, once in self.as_run().parts))
+        return Run(tuple((part, once * times) for part, once in self._as_parts()))
 
     __rmul__ = __mul__
 
@@ -224,7 +224,7 @@ class Release(ABC):
         """This release and the other one, in either order and adaptively."""
         if not isinstance(other, Release):
             raise TypeError(f"a release is a mechanism or a run, not {type(other).__name__}")
-        return Run((*self.as_run().parts, *other.as_run().parts))
+        return Run((*self._as_parts(), *other._as_parts()))
 
     def __radd__(self, other: object) -> Run:
         """So that ``sum(steps)`` works, which starts from 0."""
@@ -234,7 +234,11 @@ class Release(ABC):
         return NumericalError(f"The moment function of {show(self)} is beyond the range of doubles here.")
 
     def _checked(self, direction: str) -> str:
-        return choice("direction", direction, self.directions)
+        return direction if direction in self.directions else choice("direction", direction, self.directions)
+
+    @abstractmethod
+    def _as_parts(self) -> tuple[tuple[Mechanism, int], ...]:
+        """Its mechanisms with their rounds."""
 
     @abstractmethod
     def _pure_epsilon(self) -> float:
@@ -272,7 +276,10 @@ class Mechanism(Release):
 
     def as_run(self) -> Run:
         """One round."""
-        return Run(((self, 1),))
+        return Run(self._as_parts())
+
+    def _as_parts(self) -> tuple[tuple[Mechanism, int], ...]:
+        return ((self, 1),)
 
     @property
     def account(self) -> Account:
@@ -460,6 +467,9 @@ class Run(Accounted, Release):
         """Itself."""
         return self
 
+    def _as_parts(self) -> tuple[tuple[Mechanism, int], ...]:
+        return self.parts
+
     @cached_property
     def account(self) -> Account:
         """The run as accounting sees it."""
@@ -500,8 +510,9 @@ def check_relations(parts: Iterable[Mechanism]) -> None:
     """Raise if parts speak of different neighbours: no guarantee holds for their composition."""
     found: dict[str, Mechanism] = {}
     for part in parts:
-        if part.relation is not None:
-            found.setdefault(choice("relation", part.relation, RELATIONS), part)
+        relation = part.relation
+        if relation is not None:
+            found.setdefault(relation if relation in RELATIONS else choice("relation", relation, RELATIONS), part)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
         raise UnsupportedError(

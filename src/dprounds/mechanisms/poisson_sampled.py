@@ -172,7 +172,7 @@ class PoissonSampled(Accounted, Mechanism):
 
     def _sampled(self, direction: str) -> SampledLaw:
         """At a rate in (0, 1)."""
-        return cast(Sampleable, self.mechanism).sampled(self.sampling_rate, direction)  # the constructor has made sure
+        return _remembered_law(cast(Sampleable, self.mechanism), self.sampling_rate, direction)
 
     def _rdp(self, orders: Array) -> Array:
         if self._other_pair is not None:
@@ -255,6 +255,11 @@ class PoissonSampled(Accounted, Mechanism):
         error = UNIT_ROUNDOFF * log_mixture_ulps(self.sampling_rate, v, log_mix) * np.abs(log_mix)
         # by the least double too, where the loss is too small for doubles: zero means that nothing is released
         return float(above(np.abs(log_mix), error))
+
+
+@lru_cache(maxsize=256)
+def _remembered_law(mechanism: Sampleable, rate: float, direction: str) -> SampledLaw:
+    return mechanism.sampled(rate, direction)
 
 
 @lru_cache(maxsize=256)

@@ -103,7 +103,7 @@ class _Rounds:
     def guarantee(self, rounds: int) -> Guarantee:
         """What so many rounds cost, computed once."""
         if rounds not in self.guarantees:
-            self.guarantees[rounds] = self.run(rounds).guarantee(delta=self.delta, method=self.method)
+            self.guarantees[rounds] = self.run(rounds).account.guarantee(self.delta, self.method)
         return self.guarantees[rounds]
 
     def cost(self, rounds: int) -> float:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, cast
 
 from dprounds import _validate, mechanisms
@@ -123,6 +124,10 @@ class Setting:
 
     def exact_rate(self) -> Fraction | None:
         """The sampling rate as it was written, free of rounding."""
+        return self._exact_rate
+
+    @cached_property
+    def _exact_rate(self) -> Fraction | None:
         dataset = None if self.dataset_size is None else _validate.count("dataset_size", self.dataset_size, least=1)
         if self.sampling_rate is not None:
             self.refuse("batch_size", because="the {sampling_rate} is given already")

@@ -96,7 +96,7 @@ SAMPLINGS: Mapping[str, str] = {
 }
 # Which data sets may be neighbours for each of them: the first if none is named.
 RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
-    "poisson": ("add-remove", "zero-out"),
+    "poisson": ("add-remove", "zero-out", "replace-one"),
     "allocation": ("add-remove", "zero-out"),
     "fixed-size": ("replace-one", "zero-out"),
     "shuffled": ("zero-out", "replace-one"),
