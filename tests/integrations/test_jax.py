@@ -13,7 +13,8 @@ PAGE = Path(__file__).parents[2] / "docs/howto/any-framework.md"
 
 
 @pytest.mark.filterwarnings("ignore")  # what JAX and Keras deprecate is not ours to fix
-def test_the_page_on_any_framework_runs() -> None:
+def test_the_page_on_any_framework_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", "jax")  # Keras reads it when it is imported
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         pytest.importorskip("jax", reason="JAX is not installed")
