@@ -440,7 +440,17 @@ def test_requests_beyond_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_page_names_no_other_host(client: httpx.Client) -> None:
     page = client.get("/").text
-    for name in ("style.css", "main.js", "asking.js", "chart.js", "fields.js", "form.js", "words.js", "icon.svg"):
+    for name in (
+        "style.css",
+        "main.js",
+        "asking.js",
+        "chart.js",
+        "fields.js",
+        "form.js",
+        "words.js",
+        "plan.js",
+        "icon.svg",
+    ):
         page += client.get(f"/static/{name}").raise_for_status().text
     assert page.replace("http://www.w3.org/", "").count("//www.") == 0
     assert "http://" not in page.replace("http://www.w3.org/", "")
@@ -561,3 +571,20 @@ def test_a_number_that_no_double_holds_is_refused_by_its_name(client: httpx.Clie
     posted = client.post("/api/rounds", content=body, headers={"content-type": "application/json"})
     for found in (asked, posted):
         assert (found.status_code, found.json()) == (422, {"error": sentence})
+
+
+def test_a_curve_of_plans_has_points_for_the_batch_sizes_in_question(client: httpx.Client) -> None:
+    asked = {
+        "dataset_size": 4000,
+        "epsilon": 1.0,
+        "delta": 1e-5,
+        "epochs": 10,
+        "habit": 64,
+        "batch_size": 256,
+        "points": 3,
+    }
+    found = client.get("/api/plan-curve", params=asked).raise_for_status().json()["answers"]
+    assert {64, 256} <= {row["batch_size"] for row in found}
+    mine = [row["excess"] for row in found if row["batch_size"] == 64]
+    assert len(mine) == 3
+    assert mine == sorted(mine, reverse=True)

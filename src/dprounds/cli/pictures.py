@@ -24,8 +24,8 @@ CURVE_POINTS = 100
 PROFILE_POINTS = 161
 # Runs too short to share their work with others take a tenth of a second each: at most this many are computed.
 MOST_OWN_RUNS = 10
-# Batch sizes and points of the curves of a plan: each point takes a search for noise.
-MOST_BATCH_SIZES, EXCESS_POINTS = 5, 12
+# Points of each curve of a plan.
+EXCESS_POINTS = 12
 # Joint ranges are computed for orders up to this, and for deltas from this on.
 MOST_DRAWN_ORDER = 1e6
 LEAST_DRAWN_DELTA = 1e-249
@@ -148,20 +148,15 @@ def plan(found: Answers) -> Figure:
 
     *rows, best = [row.values for row in found.answers]
     chosen, habit = int(best["batch_size"] or 0), found.inputs.get("habit")
-    others = [int(row["batch_size"] or 0) for row in rows]
-    sizes = {chosen, *([] if habit is None else [int(habit)])}
-    # some others at equal distances, none of them far below these, so that the lines can be told apart
-    others = [size for size in others if 4 * size >= min(sizes)]
-    step = max(len(others) // MOST_BATCH_SIZES, 1)
-    for size in others[::step]:
-        if len(sizes) < MOST_BATCH_SIZES:
-            sizes.add(size)
+    sizes = curves.compared_sizes(
+        [int(row["batch_size"] or 0) for row in rows], [chosen, *([] if habit is None else [int(habit)])]
+    )
     today = next((row for row in rows if row["batch_size"] == habit), None)
     curve = curves.excess_over_epochs(
         int(found.inputs["dataset_size"]),
         epsilon=float(found.inputs["epsilon"]),
         delta=float(found.inputs["delta"]),
-        batch_sizes=sorted(sizes),
+        batch_sizes=sizes,
         epochs=max(float(row["epochs"] or 0) for row in (best, today or best)),
         sampling=str(found.inputs.get("sampling", "poisson")),
         points=EXCESS_POINTS,

@@ -14,7 +14,7 @@ What a picture draws between two points is not proven: there are enough of them 
 """
 
 from dprounds.curves.attack import TradeOffCurve, trade_off_curve
-from dprounds.curves.excess import ExcessCurve, excess_over_epochs
+from dprounds.curves.excess import ExcessCurve, compared_sizes, excess_over_epochs
 from dprounds.curves.profile import ProfileCurve, privacy_profile
 from dprounds.curves.ranges import JointRangePicture, conversion_picture, joint_range_picture
 from dprounds.curves.rounds import RoundsCurve, epsilon_over_rounds
@@ -25,6 +25,7 @@ __all__ = [
     "ProfileCurve",
     "RoundsCurve",
     "TradeOffCurve",
+    "compared_sizes",
     "conversion_picture",
     "epsilon_over_rounds",
     "excess_over_epochs",

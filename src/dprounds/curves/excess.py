@@ -13,12 +13,34 @@ from dprounds import _validate
 from dprounds.planning.frontier_rows import FrontierRow, Planner
 from dprounds.planning.loaders import batches_per_epoch
 
-__all__ = ["ExcessCurve", "excess_over_epochs"]
+__all__ = ["ExcessCurve", "compared_sizes", "excess_over_epochs"]
 
 Array = NDArray[np.float64]
 LAST_EPOCH = _validate.Interval.parse("(0, inf)")
 # The curves reach this many times as far as the epochs in question, and down to this part of them.
-FURTHER, LEAST_PART = 4.0, 0.05
+FURTHER, LEAST_PART = 2.5, 0.15
+
+
+# Of a picture: each point of a curve takes a search for noise.
+MOST_SIZES = 4
+
+
+def compared_sizes(known: Sequence[int], chosen: Sequence[int]) -> list[int]:
+    """A few batch sizes for one picture: the chosen ones, and others of the known ones at equal distances.
+
+    None is far below the chosen ones, so that the lines can be told apart.
+
+    Examples
+    --------
+    >>> compared_sizes([16, 32, 64, 128, 256, 512, 1024, 2048, 4000], [64, 256])
+    [16, 64, 256, 1024]
+    """
+    sizes = set(chosen)
+    others = [size for size in known if 4 * size >= min(sizes, default=size)]
+    for size in others[:: max(len(others) // MOST_SIZES, 1)]:
+        if len(sizes) < MOST_SIZES:
+            sizes.add(size)
+    return sorted(sizes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +73,7 @@ def excess_over_epochs(
     sampling: str = "poisson",
     points: int = 12,
 ) -> ExcessCurve:
-    """The excess at each batch size from a twentieth of `epochs` to four times as many, at so many points.
+    """The excess at each batch size from a seventh of `epochs` to two and a half times as many, at so many points.
 
     Guarantee
     ---------

@@ -10,11 +10,12 @@ Batches of 256 are 37.6 % above it, and within 10 % after 283 epochs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError
+from dprounds.numerics.search import largest_integer
 from dprounds.planning.frontier_rows import Compute, Frontier, FrontierRow, Planner
 from dprounds.planning.loaders import batches_per_epoch
 
@@ -29,7 +30,8 @@ WITHIN_INTERVAL = _validate.Interval.parse("(0, inf)")
 MOST_EPOCHS = 10**5
 # The noise at which a sampled Gaussian is about a tenth above the floor, where the search for epochs begins.
 NOISE_AT_TENTH = 1.7
-GALLOP = 2.0
+# The largest number below one.
+NOT_WITHIN = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,30 +206,21 @@ def _epochs_within(planner: Planner, sizes: Sequence[int], within: float) -> dic
         records = float(planner.loader.records_per_round(size, planner.dataset_size))
         at_one = (1.0 + within) * planner.floor * records * math.sqrt(batches)  # the noise for one epoch
 
-        def is_within(epochs: int, size: int = size, batches: int = batches, at_one: float = at_one) -> bool:
+        def allowance(epochs: int, size: int = size, batches: int = batches, at_one: float = at_one) -> float:
+            """The budget's delta over that of the run: one and more where the run is within it."""
+            if not epochs:
+                return 0.0
             run = planner.loader.run(at_one * math.sqrt(epochs), size, planner.dataset_size, epochs * batches)
-            return run.delta(epsilon=planner.epsilon) <= planner.delta
+            reached = run.delta(epsilon=planner.epsilon)
+            ratio = planner.delta / reached if reached else math.inf
+            return max(ratio, 1.0) if reached <= planner.delta else min(ratio, NOT_WITHIN)
 
         guess = min(max((noise / at_one) ** 2, 1.0), MOST_EPOCHS)
-        found[size] = epochs = _first(is_within, round(guess), MOST_EPOCHS)
+        last = largest_integer(allowance, NOT_WITHIN, guess=round(guess), most=MOST_EPOCHS) or 0
+        found[size] = epochs = last + 1 if last < MOST_EPOCHS else None
         if epochs is not None and epochs > 1:
             noise = at_one * math.sqrt(epochs)
     return found
-
-
-def _first(passes: Callable[[int], bool], guess: int, most: int) -> int | None:
-    """The first integer from 1 to `most` that passes, as all after it do; None if `most` does not."""
-    low, high = 0, most + 1  # fails and passes, as far as is known
-    n, step = min(max(guess, 1), most), max(guess // 16, 1)
-    while high - low > 1:
-        if passes(n):
-            high = n
-            n = max(n - step, low + 1) if low == 0 else (low + high) // 2
-        else:
-            low = n
-            n = min(n + step, high - 1) if high > most else (low + high) // 2
-        step = math.ceil(GALLOP * step)
-    return high if high <= most else None
 
 
 def _of(plan: FrontierRow) -> str:

@@ -395,6 +395,14 @@ QUESTIONS: Mapping[str, Question] = {
             example={"order": 8, "rdp": 0.5, "delta": 1e-5},
         ),
         Question(
+            name="plan-curve",
+            title="The noise above the floor over epochs, for several batch sizes",
+            needs=("dataset_size", "epsilon", "delta", "epochs"),
+            takes=("batch_size", "habit", "sampling", "points"),
+            has_setting=False,
+            example={"dataset_size": 4_000, "epsilon": 1, "delta": 1e-5, "epochs": 10, "habit": 64},
+        ),
+        Question(
             name="curve",
             title="Epsilon over rounds, by each method",
             needs=("delta",),

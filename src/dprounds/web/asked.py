@@ -14,9 +14,10 @@ from typing import Any
 from dprounds import _validate, curves, questions
 from dprounds.errors import ParameterError
 from dprounds.mechanisms import Run
+from dprounds.planning.frontier_rows import POSITIVE, Planner
 from dprounds.questions import Setting
 from dprounds.questions.answers import Answer, as_json
-from dprounds.questions.rows import assumptions, known_size, needed_delta
+from dprounds.questions.rows import assumptions, known_size, needed, needed_delta
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
 from dprounds.questions.wording import delta_remark, plain, rounded
 
@@ -25,7 +26,9 @@ __all__ = ["MOST_ENTRIES", "answer", "value_of"]
 # More entries of a table than this no accountant keeps.
 MOST_ENTRIES = 256
 # Points of the curves of a page.
-DEFAULT_POINTS = {"curve": 60, "profile": 81, "trade-off": 61}
+DEFAULT_POINTS = {"curve": 60, "profile": 81, "trade-off": 61, "plan-curve": 6}
+# Points of a plan take a search for noise each.
+MOST_PLAN_POINTS = 16
 # A run too short to share its work with others takes a thirtieth of a second. A curve asks for at most this many of
 # them, and for none in the first of this many parts of its axis, which is a few pixels wide.
 MOST_OWN_RUNS = 6
@@ -134,6 +137,31 @@ def _statement(values: dict[str, Any]) -> dict[str, Any]:
     return _rows("statement", inputs, [], found.clauses["Guarantee"], run) | forms
 
 
+def _plan_curve(values: dict[str, Any]) -> dict[str, Any]:
+    """The excess over epochs for the batch sizes that are asked about, and some others."""
+    given = {name: needed(name, values.get(name), POSITIVE) for name in ("dataset_size", "epsilon", "epochs")}
+    delta = needed_delta(values.get("delta"), values.get("dataset_size"))
+    planner = Planner.of(
+        _validate.count("dataset_size", given["dataset_size"], least=1),
+        given["epsilon"],
+        delta,
+        values.get("sampling", "poisson"),
+    )
+    chosen = [planner.size(name, values[name]) for name in ("batch_size", "habit") if name in values]
+    curve = curves.excess_over_epochs(
+        planner.dataset_size,
+        epsilon=planner.epsilon,
+        delta=delta,
+        batch_sizes=curves.compared_sizes(planner.sizes(None), chosen),
+        epochs=given["epochs"],
+        sampling=planner.loader.name,
+        points=min(_drawn("plan-curve", values)["points"], MOST_PLAN_POINTS),
+    )
+    sentence = f"Noise above the floor over epochs, for batches of {', '.join(f'{size:,}' for size in curve.epochs)}."
+    whole = planner.loader.run(planner.floor_noise_multiplier, planner.dataset_size, planner.dataset_size, 1)
+    return _rows("plan-curve", {**given, "delta": delta, **values}, curve.to_rows(), sentence, whole)
+
+
 def _drawn(question: str, values: dict[str, Any]) -> dict[str, Any]:
     """How a curve is to be drawn: its points, and its methods if not all."""
     given, limits = values.get("points", DEFAULT_POINTS[question]), WORDS["points"].interval
@@ -166,4 +194,5 @@ ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "profile": _profile,
     "trade-off": _trade_off,
     "statement": _statement,
+    "plan-curve": _plan_curve,
 }
