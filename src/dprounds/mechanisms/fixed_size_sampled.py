@@ -65,10 +65,10 @@ ATTACK_PRECISION = 3e-6
 # --- What carries a proof.
 
 # |M| / M(t) is wanted to SQUARE_ERROR. Over its panels exponent and phase change by NATS_OF_SQUARES at most, and the
-# rule of 20 points errs by less than 5 * 4^-40 exp(3.6 + 1.8 * 7 * 1.9) < 1e-11 of the largest value, if
-# its factor 1.8, in part an estimate, holds; see docs/theory/loaders.md, "Ceiling".
+# rule of 20 points errs by less than 5 * 4^-40 exp(3.6 + c * 4 * 1.9) of the largest value, which is below 1e-10 for all
+# c up to 3.6; twice what is needed, see docs/theory/loaders.md, "Ceiling".
 SQUARE_ERROR = 1e-10
-NATS_OF_SQUARES = 14.0
+NATS_OF_SQUARES = 8.0
 
 
 @dataclass(frozen=True, repr=False)

@@ -172,7 +172,7 @@ class PoissonSampled(Accounted, Mechanism):
 
     def _sampled(self, direction: str) -> SampledLaw:
         """At a rate in (0, 1)."""
-        return _remembered_law(cast(Sampleable, self.mechanism), self.sampling_rate, direction)
+        return _remembered_law(self.mechanism, self.sampling_rate, direction)
 
     def _rdp(self, orders: Array) -> Array:
         if self._other_pair is not None:
@@ -258,8 +258,8 @@ class PoissonSampled(Accounted, Mechanism):
 
 
 @lru_cache(maxsize=256)
-def _remembered_law(mechanism: Sampleable, rate: float, direction: str) -> SampledLaw:
-    return mechanism.sampled(rate, direction)
+def _remembered_law(mechanism: Mechanism, rate: float, direction: str) -> SampledLaw:
+    return cast(Sampleable, mechanism).sampled(rate, direction)  # the constructor of the sample has made sure
 
 
 @lru_cache(maxsize=256)
