@@ -407,7 +407,6 @@ MUTANTS: dict[str, Mutant] = {
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
     "checker: losses below a grid": checker_with("[(delta[0] - 1) / y[0], *chords]", "[arb(-1), *chords]"),
     "checker: masses are rounded down": checker_with(".lower().floor()", ".upper().ceil()"),
-    "checker: products are rounded down": checker_with("[mass >> bits for", "[-(-mass >> bits) for"),
     "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
     "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),
 }

@@ -210,3 +210,9 @@ def test_a_lattice_is_for_gaussians_alone() -> None:
     document["evidence"]["remove"] = {"precision": 90, "step": "1", "points": 1, "grids": [grid]}
     with pytest.raises(RefusedError, match="Gaussian"):
         checker.check(json.dumps(document).encode())
+
+
+def test_where_the_sign_of_c_is_not_known_nothing_is() -> None:
+    with ctx.workprec(12):
+        near = checker._ball(Fraction("-0.0202027073175194"))  # log(1 - 1/50), where c is 0
+        assert not checker._profile(part(), "remove", near).is_finite()

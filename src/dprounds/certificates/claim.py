@@ -55,7 +55,7 @@ MOST_DIGITS = 15
 TRIED_UNITS = (0, 1, 2, 10)
 # Where this many units are a millionth of the number or less, they are tried too: next to an atom of a loss a virtual
 # Gaussian costs that much.
-MANY_UNITS, MILLIONTH = 100, Fraction(1, 10**6)
+MANY_UNITS, MILLIONTH = 200, Fraction(1, 10**6)
 EFFORTS: tuple[int, ...] = (0, 3)
 # Bounds that exceed epsilon by more than this part of it are worth more effort.
 CLOSE = 5e-7
