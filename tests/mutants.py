@@ -26,6 +26,7 @@ CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
+MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
@@ -296,6 +297,7 @@ MUTANTS: dict[str, Mutant] = {
     "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
     "allocation: rounding": Mutant(no_rounding_of_allocation, ALLOCATION),
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
+    "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
     "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),

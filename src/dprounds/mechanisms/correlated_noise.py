@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, Interval, choice, count, real, real_array, show
 from dprounds.errors import NumericalError, ParameterError
-from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, REPLACE_ONE, Run
+from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT, Run
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -30,10 +30,9 @@ ENTRY = Interval.parse("(-inf, inf)")
 
 # --- What carries a proof.
 
-# Units of rounding of a sum of m terms, none negative, in any order: m - 1 for the sums, three for what the terms are
-# made of, and as many again for all that follows them.
+# Units of rounding for each of the m terms of a sum, none of them negative, in any order: m - 1 are needed for the sums
+# and three for what the terms are made of; all that follows counts as 16 terms.
 UNITS_OF_A_TERM = 2.0
-UNITS_MORE = 32.0
 
 # --- What only limits time and memory.
 
@@ -211,6 +210,7 @@ def banded_matrix_mechanism(
             "within them."
         )
     norm = matrix_sensitivity(matrix, steps=n, participations=1)
+    relation = choice("relation", relation, (ADD_REMOVE, ZERO_OUT))
     return PoissonSampled(_gaussian(noise, norm), sampling_rate, relation) * -(-n // turns)
 
 
@@ -265,7 +265,7 @@ def _root_above(square: Fraction | float) -> float:
 
 def _raised(value: float, terms: float) -> float:
     """A sum of so many terms, none of them negative, not below what it is without rounding."""
-    return value * (1.0 + (UNITS_OF_A_TERM * terms + UNITS_MORE) * UNIT_ROUNDOFF)
+    return value * (1.0 + UNITS_OF_A_TERM * (terms + 16.0) * UNIT_ROUNDOFF)
 
 
 def _toeplitz_square(c: Array, n: int, k: int, b: int, same_order: bool) -> Fraction | float:
@@ -312,7 +312,7 @@ def _dense_square(matrix: Array, k: int, b: int, same_order: bool) -> float:
     n = matrix.shape[0]
     sizes = np.abs(matrix)
     # |C^T C|, and what rounding may have taken from it
-    gram = np.abs(matrix.T @ matrix) + (UNITS_OF_A_TERM * n + UNITS_MORE) * UNIT_ROUNDOFF * (sizes.T @ sizes)
+    gram = np.abs(matrix.T @ matrix) + UNITS_OF_A_TERM * (n + 16.0) * UNIT_ROUNDOFF * (sizes.T @ sizes)
     if same_order:
         patterns = (np.arange(start, n, b)[:k] for start in range(n))
         return _raised(max(float(gram[np.ix_(pattern, pattern)].sum()) for pattern in patterns), float(k * k))

@@ -64,11 +64,10 @@ ATTACK_PRECISION = 3e-6
 
 # --- What carries a proof.
 
-# |M| / M(t) is wanted to SQUARE_ERROR. Over its panels exponent and phase change by NATS_OF_SQUARES at most, and the
-# rule of 20 points errs by less than 5 * 4^-40 exp(3.6 + c * 4 * 1.9) of the largest value, which is below 1e-10 for all
-# c up to 3.6; twice what is needed, see docs/theory/loaders.md, "Ceiling".
+# |M| / M(t) is wanted to SQUARE_ERROR. Over a panel exponent and phase change by NATS at most, and the
+# rule of 20 points errs by less than 5 * 4^-40 exp(3.6 + c * 4 * 1.9) of the largest value, which is below 1e-10 for
+# all c up to 3.6, twice what is needed; see docs/theory/loaders.md, "Ceiling".
 SQUARE_ERROR = 1e-10
-NATS_OF_SQUARES = 8.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,11 +183,11 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _is_resolved(self) -> bool:
         return LEAST_NOISE <= self._replaced.noise_multiplier <= MOST_NOISE
 
-    def _rule(self, t: float, s: float, nats: float = NATS) -> TiltableLaw:
+    def _rule(self, t: float, s: float) -> TiltableLaw:
         """The law of the loss, fit for its moments at real parts up to t and imaginary parts up to s."""
         if not self._is_resolved:
             raise NumericalError(f"Batches with noise multiplier {self._noise:g} are not resolved.")
-        return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0, nats)
+        return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         if self.rate == 1:
@@ -275,7 +274,7 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     def _square(self, t: float, s: float, top: float) -> float:
         """The square of |M(t + is)| / M(t), not below it."""
-        law = self._rule(t, 2.0 ** math.ceil(math.log2(s)), NATS_OF_SQUARES)  # one for all s of an octave
+        law = self._rule(t, 2.0 ** math.ceil(math.log2(s)))  # one for all s of an octave
         sizes, turns = np.exp(law.log_weights + t * law.values - top), s * law.values
         found = math.hypot(float(sizes @ np.cos(turns)), float(sizes @ np.sin(turns)))
         # rounding of the sizes, relative to exponents below 2^10, and of the phases
@@ -303,13 +302,13 @@ class FixedSizeSampled(Accounted, Mechanism):
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _law(noise: float, rate: float, t: float, s: float, nats: float) -> TiltableLaw:
+def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
     r"""Losses log w under the mixture, -log w under Q, both where v > 0, and 0 with the mass that is left.
 
     In x the pair is N(1, noise^2) and N(0, noise^2), and v > 0 where x > 1/2.
     """
     spread = 1.0 / noise  # the standard deviation of v
-    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, nats / (t + 2.0 + s))
+    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, NATS / (t + 2.0 + s))
     if edges.size > MOST_PANELS:
         raise NumericalError(f"A batch with noise multiplier {2.0 * noise:g} would need {edges.size:,} panels.")
     v, weights = panel_rule(edges, POINTS)
