@@ -62,21 +62,10 @@ class LaplaceRounds:
         """The scale on which delta falls, as lines have it."""
         return self.scale
 
-    @cached_property
+    @property
     def _weights(self) -> Array:
         """The probabilities of n ones and k between, without their tilt: rows are k, columns n up to T/2."""
-        count, whole = self.rounds // 2 + 1, 1 << self.rounds
-        ones, binomials = [], 1
-        for n in range(count):
-            ones.append(binomials / whole)
-            binomials = binomials * (self.rounds - n) // (n + 1)
-        found = np.empty((self.most + 1, count))
-        found[0] = ones
-        rest = self.rounds - np.arange(count, dtype=np.float64)
-        for k in range(self.most):
-            # none is left where k + n is T
-            found[k + 1] = found[k] * (np.maximum(rest - k, 0.0) * (1.0 / (self.scale * (k + 1))))
-        return found
+        return _remembered_weights(self.scale, self.rounds, self.most)
 
     @cached_property
     def _full(self) -> Array:
@@ -169,6 +158,21 @@ class LaplaceRounds:
 
 
 @lru_cache(maxsize=8)
+def _remembered_weights(scale: float, rounds: int, most: int) -> Array:
+    count, whole = rounds // 2 + 1, 1 << rounds
+    ones, binomials = [], 1
+    for n in range(count):
+        ones.append(binomials / whole)
+        binomials = binomials * (rounds - n) // (n + 1)
+    found = np.empty((most + 1, count))
+    found[0] = ones
+    rest = rounds - np.arange(count, dtype=np.float64)
+    for k in range(most):
+        # none is left where k + n is T
+        found[k + 1] = found[k] * (np.maximum(rest - k, 0.0) * (1.0 / (scale * (k + 1))))
+    return found
+
+
 def laplace_rounds(scale: float, rounds: int) -> LaplaceRounds | None:
     """The sum for so many rounds; None where another one is as quick."""
     between = rounds / scale

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,7 +88,6 @@ class ResponseRounds:
         return Brackets(np.array([one.lower for one in found]), np.array([one.upper for one in found]))
 
 
-@lru_cache(maxsize=16)
 def response_rounds(epsilon: float, log_mass: float, rounds: int) -> ResponseRounds | None:
     """The sum for so many rounds; None where another one is as quick, or no double holds its terms."""
     return ResponseRounds(epsilon, rounds, log_mass) if rounds <= MOST_ROUNDS and epsilon > 0 else None
