@@ -256,16 +256,15 @@ def test_every_command_has_help_with_an_example(dprounds: Any, command: str) -> 
     assert f"Example: dprounds {command}" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 @pytest.mark.parametrize(
-    "line",
+    ("line", "ending"),
     [
-        "rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20",
-        "epsilon --delta 1e-5 --noise-multiplier 20 --rounds 100",
-        "delta --epsilon 2 --noise-multiplier 20 --rounds 100",
-        "noise --epsilon 2 --delta 1e-5 --rounds 100",
-        "rate --epsilon 2 --delta 1e-5 --noise-multiplier 1 --rounds 100",
-        "convert --order 8 --rdp 0.5 --delta 1e-5",
+        ("rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20", "png"),
+        ("epsilon --delta 1e-5 --noise-multiplier 20 --rounds 100", "svg"),
+        ("delta --epsilon 2 --noise-multiplier 20 --rounds 100", "pdf"),
+        ("noise --epsilon 2 --delta 1e-5 --rounds 100", "png"),
+        ("rate --epsilon 2 --delta 1e-5 --noise-multiplier 1 --rounds 100", "svg"),
+        ("convert --order 8 --rdp 0.5 --delta 1e-5", "pdf"),
     ],
 )
 def test_every_question_is_drawn(dprounds: Any, tmp_path: Path, line: str, ending: str) -> None:

@@ -31,6 +31,9 @@ from dprounds.web.budgets.access import Buckets  # noqa: E402  (as above)
 from dprounds.web.budgets.routes import ROUTES, Route  # noqa: E402  (as above)
 from tests.web.conftest import Served, start  # noqa: E402  (as above)
 
+# A client of its own for each request would read all certificates of the machine for it; no host here has any.
+WEB = httpx.Client(verify=False, limits=httpx.Limits(max_keepalive_connections=0))
+
 NO_LIMITS = (
     "from dprounds.web.budgets import access\naccess.TOKEN_BURST = access.FAILED_BURST = access.RECORDED_BURST = 10**9"
 )
@@ -62,7 +65,7 @@ class Office:
         found = route if isinstance(route, Route) else next(one for one in ROUTES if one.name == route)
         headers = {} if token is None else {"authorization": f"Bearer {self.tokens.get(token, token)}"}
         words: dict[str, Any] = {"params": said} if found.method == "GET" else {"json": said}
-        return httpx.request(found.method, self.served.address + found.path[1:], headers=headers, timeout=60, **words)
+        return WEB.request(found.method, self.served.address + found.path[1:], headers=headers, timeout=60, **words)
 
     def state(self) -> str:
         """All that the ledger holds, but for its refusals."""
@@ -113,7 +116,7 @@ def is_one_sentence(response: Any) -> bool:
 
 def described(one: Office) -> list[tuple[str, str]]:
     """The methods and addresses of the ledger, as the description of the API has them."""
-    paths = httpx.get(f"{one.served.address}openapi.json").json()["paths"]
+    paths = WEB.get(f"{one.served.address}openapi.json").json()["paths"]
     found = [(method, path) for path, methods in paths.items() for method in methods if "ledger" in path]
     assert sorted(found) == sorted((route.method.lower(), route.path) for route in ROUTES)
     return found
@@ -150,13 +153,13 @@ def test_no_request_without_a_valid_token_shows_or_changes_anything(shared: Offi
         said = {"name": "patients", **SAID.get(path.rpartition("/")[2], {})}
         for headers in wrong:
             words: dict[str, Any] = {"params": said} if method == "get" else {"json": said}
-            response = httpx.request(method, shared.served.address + path[1:], headers=headers, **words)
+            response = WEB.request(method, shared.served.address + path[1:], headers=headers, **words)
             assert response.status_code == 401, (method, path, headers)
             assert response.headers["www-authenticate"] == "Bearer"
             assert is_one_sentence(response)
             assert "patients" not in response.text
         in_address = f"{shared.served.address}{path[1:]}?token={good}&access_token={good}"
-        assert httpx.request(method, in_address).status_code == 401
+        assert WEB.request(method, in_address).status_code == 401
     assert shared.state() == before
     last = shared.ledger.refusals.last(20)
     assert {one.token.split()[0] for one in shared.ledger.refusals.last(500)} >= {"none", "revoked", "expired"}
@@ -425,9 +428,9 @@ def test_a_database_that_waits_holds_up_nobody_else(shared: Office) -> None:
     )
     writer.start()
     try:
-        assert httpx.get(f"{shared.served.address}api/convert?order=8&rdp=1&delta=0.1").status_code == 200
+        assert WEB.get(f"{shared.served.address}api/convert?order=8&rdp=1&delta=0.1").status_code == 200
         assert shared.ask("read all", "status", name="patients").status_code == 200
-        assert httpx.get(shared.served.address).status_code == 200
+        assert WEB.get(shared.served.address).status_code == 200
         assert answers == []
     finally:
         lock.execute("ROLLBACK")

@@ -20,7 +20,7 @@ schemathesis: Any = pytest.importorskip("schemathesis", reason="the test draws i
 
 from dprounds.web.budgets.description import SECURITY, operation, responses  # noqa: E402  (after the checks above)
 from dprounds.web.budgets.routes import ROUTES  # noqa: E402  (as above)
-from tests.ledger.test_http import SAID, Office, close, office  # noqa: E402  (as above)
+from tests.ledger.test_http import SAID, WEB, Office, close, office  # noqa: E402  (as above)
 
 SOURCE = Path(dprounds.__file__).parent
 
@@ -60,7 +60,7 @@ def test_every_response_is_as_described_and_none_is_a_500(case: Any, hostile: Of
 
 
 def test_the_description_that_is_tested_is_the_one_that_is_served(hostile: Office) -> None:
-    served = httpx.get(f"{hostile.served.address}openapi.json").json()
+    served = WEB.get(f"{hostile.served.address}openapi.json").json()
     assert {path: about for path, about in served["paths"].items() if "/ledger/" in path}.keys() == schema.raw_schema[
         "paths"
     ].keys()
@@ -97,7 +97,7 @@ def test_no_json_brings_a_route_down(hostile: Office, data: st.DataObject) -> No
     said |= data.draw(st.dictionaries(words, VALUES, max_size=3))
     headers = {"authorization": f"Bearer {hostile.tokens['admin all']}", "content-type": "application/json"}
     body = json.dumps(said).encode()
-    response = httpx.post(hostile.served.address + route.path[1:], content=body, headers=headers, timeout=60)
+    response = WEB.post(hostile.served.address + route.path[1:], content=body, headers=headers, timeout=60)
     assert response.status_code in (200, 404, 409, 422), (said, response.text)
     if response.status_code != 200:
         assert list(response.json()) == ["error"]
@@ -110,10 +110,10 @@ def test_no_json_brings_a_route_down(hostile: Office, data: st.DataObject) -> No
 def test_a_body_that_is_no_object_is_refused(hostile: Office, body: bytes) -> None:
     for route in POSTED:
         headers = {"authorization": f"Bearer {hostile.tokens['admin all']}", "content-type": "application/json"}
-        response = httpx.post(hostile.served.address + route.path[1:], content=body, headers=headers)
+        response = WEB.post(hostile.served.address + route.path[1:], content=body, headers=headers)
         assert response.status_code == 422
         as_text = {**headers, "content-type": "text/plain"}
-        response = httpx.post(hostile.served.address + route.path[1:], content=b"{}", headers=as_text)
+        response = WEB.post(hostile.served.address + route.path[1:], content=b"{}", headers=as_text)
         assert response.status_code == 415
 
 

@@ -219,7 +219,7 @@ def test_the_budget_line_is_dragged_by_the_mouse(open_page: Open) -> None:
     drag_line(page, 60, move)
     assert float(asked_for(page, "epsilon")) < 2.6
     expect_sentence(page, rounds_as_shown(page).sentence)
-    assert page.locator("[role=slider]").get_attribute("aria-valuenow") == asked_for(page, "epsilon")
+    assert page.locator("#rounds-chart [role=slider]").get_attribute("aria-valuenow") == asked_for(page, "epsilon")
 
 
 def test_the_budget_line_is_dragged_by_touch(open_page: Open) -> None:
@@ -379,9 +379,10 @@ def test_the_loaders_stand_side_by_side_with_what_each_costs(open_page: Open) ->
     wait_until(page, "location.search.includes('sampling=shuffled')")
     assert costs() == second
     page.locator("#relation").select_option("replace-one")
-    assert [text.split()[0] for text in costs()[:2]] == ["not", "not"]
-    choose_loader(page, "poisson")
+    assert [text.split()[0] for text in costs()[:2]] == ["ε", "not"]  # an allocation has no such relation
+    choose_loader(page, "allocation")
     assert asked_for(page, "relation") == "add-remove"
+    choose_loader(page, "poisson")
     assert costs() == first
 
 

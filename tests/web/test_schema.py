@@ -23,7 +23,7 @@ schemathesis: Any = pytest.importorskip("schemathesis", reason="the test draws i
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server that gives up soon, so that no example takes long; it must have no trouble to report in the end."""
     log: Path = tmp_path_factory.mktemp("impatient") / "log"
-    server = start(log, "port=0, workers=2, seconds=1.5")
+    server = start(log, "port=0, workers=2, seconds=0.7")
     yield server
     assert server.stop() == 0
     assert "Traceback" not in log.read_text()
@@ -41,7 +41,7 @@ REFUSALS = schemathesis.checks.CHECKS.get_by_names(["negative_data_rejection"])
 
 
 @described.parametrize()  # type: ignore[untyped-decorator]  # Schemathesis is optional, and so are its types
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 def test_every_response_is_as_described_and_none_is_a_500(case: Any, impatient: Served) -> None:
     response = case.call(base_url=impatient.address, timeout=20)
     too_long = response.status_code == HTTPStatus.REQUEST_URI_TOO_LONG

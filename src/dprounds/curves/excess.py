@@ -16,9 +16,11 @@ from dprounds.planning.loaders import batches_per_epoch
 __all__ = ["ExcessCurve", "compared_sizes", "excess_over_epochs"]
 
 Array = NDArray[np.float64]
-LAST_EPOCH = _validate.Interval.parse("(0, inf)")
+LAST_EPOCH = _validate.Interval.parse("(0, 1e12]")
 # The curves reach this many times as far as the epochs in question, and down to this part of them.
 FURTHER, LEAST_PART = 2.5, 0.15
+# Fewer epochs than this are one round too.
+LEAST_EPOCHS = 1e-300
 
 
 # Of a picture: each point of a curve takes a search for noise.
@@ -81,7 +83,8 @@ def excess_over_epochs(
     """
     planner = Planner.of(dataset_size, epsilon, delta, sampling)
     last = _validate.real("epochs", epochs, LAST_EPOCH)
-    wanted = np.geomspace(LEAST_PART * last, FURTHER * last, _validate.count("points", points, least=2))
+    first, further = max(LEAST_PART * last, LEAST_EPOCHS), max(FURTHER * last, LEAST_EPOCHS)
+    wanted = np.geomspace(first, further, _validate.count("points", points, least=2))
     at: dict[int, Array] = {}
     excess: dict[int, Array] = {}
     for size in planner.sizes(batch_sizes):

@@ -234,7 +234,9 @@ class Release(ABC):
         return NumericalError(f"The moment function of {show(self)} is beyond the range of doubles here.")
 
     def _checked(self, direction: str) -> str:
-        return direction if direction in self.directions else choice("direction", direction, self.directions)
+        if type(direction) is str and direction in self.directions:
+            return direction
+        return choice("direction", direction, self.directions)
 
     @abstractmethod
     def _as_parts(self) -> tuple[tuple[Mechanism, int], ...]:
@@ -512,7 +514,8 @@ def check_relations(parts: Iterable[Mechanism]) -> None:
     for part in parts:
         relation = part.relation
         if relation is not None:
-            found.setdefault(relation if relation in RELATIONS else choice("relation", relation, RELATIONS), part)
+            is_known = type(relation) is str and relation in RELATIONS
+            found.setdefault(relation if is_known else choice("relation", relation, RELATIONS), part)
     if len(found) > 1:
         (one, first), (other, second) = list(found.items())[:2]
         raise UnsupportedError(

@@ -24,10 +24,18 @@ from types import FrameType
 from typing import BinaryIO
 
 from dprounds.errors import PrivacyError
-from dprounds.questions.vocabulary import QUESTIONS
 from dprounds.web.asked import answer
 
-__all__ = ["FRAME", "GIVEN_UP", "NO_LONGER_WANTED", "READY", "encoded", "main"]
+__all__ = [
+    "FRAME",
+    "GIVEN_UP",
+    "NO_LONGER_WANTED",
+    "PRICE_OF_A_JOB",
+    "READY",
+    "ROUNDS_OF_A_JOB",
+    "encoded",
+    "main",
+]
 
 # Status and length.
 FRAME = struct.Struct(">HI")
@@ -36,6 +44,8 @@ READY = FRAME.pack(200, 0)
 # The line that gives up the question before it, and the status of the reply to a question that was; it has no content.
 NO_LONGER_WANTED = b"\n"
 GIVEN_UP = 499
+# What a ledger asks: no question's names, since they have no address of their own.
+PRICED = PRICE_OF_A_JOB, ROUNDS_OF_A_JOB = "price of a job", "rounds of a job"
 
 
 def encoded(content: object) -> bytes:
@@ -49,7 +59,7 @@ def reply(line: bytes) -> tuple[int, bytes]:
     """Status and answer to one line: 200, or 422 with the library's sentence."""
     question, given, known = json.loads(line)
     try:
-        if question not in QUESTIONS:
+        if question in PRICED:
             from dprounds.web.budgets import prices  # noqa: PLC0415  (needs the extra `ledger`, as no other question)
 
             return 200, encoded(prices.answer(question, given))

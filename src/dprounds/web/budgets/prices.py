@@ -12,17 +12,16 @@ from dprounds.ledger.entries import run_from_text, run_to_text
 from dprounds.ledger.filters import Filter, filter_from_parameters
 from dprounds.mechanisms import Run
 from dprounds.web.pool import Pool, TooLongError
+from dprounds.web.worker import PRICE_OF_A_JOB, ROUNDS_OF_A_JOB
 
-__all__ = ["COST", "ROUNDS", "InWorkers", "answer"]
-
-COST, ROUNDS = "price of a job", "rounds of a job"  # no question's names: they have no address of their own
+__all__ = ["InWorkers", "answer"]
 
 
 def answer(question: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The answer to one of these, in a worker."""
     fixed, run = filter_from_parameters(given["filter"]), run_from_text(given["run"])
     left = tuple(map(int, given["left"]))
-    if question == COST:
+    if question == PRICE_OF_A_JOB:
         return {"cost": list(map(str, fixed.cost(run, left=left, delta=given["delta"])))}
     return {"rounds": fixed.rounds_that_fit(run, left)}
 
@@ -36,11 +35,11 @@ class InWorkers:
 
     def cost(self, fixed: Filter, run: Run, left: Sequence[int], delta: float | None) -> tuple[int, ...]:
         """What the filter says, in a worker."""
-        return tuple(map(int, self._asked(COST, fixed, run, left, {"delta": delta})["cost"]))
+        return tuple(map(int, self._asked(PRICE_OF_A_JOB, fixed, run, left, {"delta": delta})["cost"]))
 
     def rounds_that_fit(self, fixed: Filter, step: Run, left: Sequence[int]) -> int:
         """What the filter says, in a worker."""
-        return int(self._asked(ROUNDS, fixed, step, left, {})["rounds"])
+        return int(self._asked(ROUNDS_OF_A_JOB, fixed, step, left, {})["rounds"])
 
     def _asked(
         self, question: str, fixed: Filter, run: Run, left: Sequence[int], more: dict[str, float | None]
@@ -49,7 +48,7 @@ class InWorkers:
         given = {"filter": fixed.parameters, "run": run_to_text(run), "left": list(map(str, left)), **more}
         try:
             reply = asyncio.run_coroutine_threadsafe(
-                self.pool.ask(question, given, quick=question == COST), self.loop
+                self.pool.ask(question, given, quick=question == PRICE_OF_A_JOB), self.loop
             ).result()
         except TooLongError:
             raise UnsupportedError(
