@@ -120,14 +120,6 @@ ABILITIES = [
         count=100,
     ),
     _of_dp_accounting(
-        "Poisson samples where a record is replaced",
-        "PLD",
-        "REPLACE_ONE",
-        "q 256/60,000, σ 1.1, T 14,062",
-        lambda: _event("PoissonSampledDpEvent", RATE, _gaussian(1.1)),
-        count=14_062,
-    ),
-    _of_dp_accounting(
         "Tree aggregation (DP-FTRL), one epoch",
         "RDP",
         "REPLACE_SPECIAL",
@@ -145,14 +137,6 @@ ABILITIES = [
             20.0,
             1.0,
         ),
-    ),
-    _of_dp_accounting(
-        "Randomized response with more than two answers",
-        "RDP",
-        "REPLACE_ONE",
-        "10 answers, one half redrawn, T 5",
-        lambda: _event("RandomizedResponseDpEvent", 0.5, 10),
-        count=5,
     ),
     _of_dp_accounting(
         "Discrete Laplace noise on a sum that moves by more than one",
