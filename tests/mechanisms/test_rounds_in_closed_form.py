@@ -96,6 +96,12 @@ def test_at_and_above_the_largest_loss_delta_is_zero() -> None:
         assert known.at(largest * (1 - 1e-12)).lower > 0.0
 
 
+def test_a_negative_epsilon_is_refused() -> None:
+    for known in (LaplaceRounds(3.0, 7, 7), ResponseRounds(0.3, 7)):
+        with pytest.raises(NumericalError, match="no terms for an epsilon of -1"):
+            known.at(-1.0)
+
+
 def test_close_to_the_largest_loss_no_order_is_better() -> None:
     for run in (RandomizedResponse(1.0) * 5, Laplace(1.0) * 3, RandomizedResponse(5.0) * 50):
         for delta in (1e-12, 1e-9, 1e-6, 1e-3):

@@ -86,6 +86,8 @@ class LaplaceRounds:
         return {}
 
     def _sums_at(self, epsilon: float) -> tuple[float, float, float, float]:
+        if not epsilon >= 0:  # more than half of the rounds would be ones, for which there are no weights
+            raise NumericalError(f"The sum over rounds has no terms for an epsilon of {epsilon:g}.")
         exact = (self.rounds - Fraction(epsilon) * Fraction(self.scale)) / 2
         if exact <= 0:
             return 0.0, 0.0, 0.0, 0.0
@@ -112,12 +114,12 @@ class LaplaceRounds:
     @property
     def _largest(self) -> float:
         """All weights together."""
-        return math.exp(min(self.rounds * math.log1p(0.5 / self.scale), 700.0))
+        return math.exp(self.rounds * math.log1p(0.5 / self.scale))
 
     @property
     def _underflow(self) -> float:
         """What weights below the least double may add: a row multiplies those of its columns by at most (1 + a)^T."""
-        growth = math.exp(min(self.rounds * math.log1p(1.0 / self.scale), 700.0))
+        growth = math.exp(self.rounds * math.log1p(1.0 / self.scale))
         return LEAST_DOUBLE * (self.rounds + 1.0) * (self.most + 1.0) * growth
 
     def _gauss_error(self, nodes: int) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["ResponseRounds", "response_rounds"]
@@ -60,6 +61,8 @@ class ResponseRounds:
 
     def _above(self, epsilon: float) -> Array:
         """By how much each loss exceeds epsilon, from that of no lie on; none if none does."""
+        if not epsilon >= 0:  # more than half of the rounds would be lies, for which there are no weights
+            raise NumericalError(f"The sum over rounds has no terms for an epsilon of {epsilon:g}.")
         exact = (self.rounds - Fraction(epsilon) / Fraction(self.epsilon)) / 2
         last = min(math.ceil(exact) - 1, self.rounds // 2)
         return np.asarray(2.0 * self.epsilon * (float(exact - last) + np.arange(last, -1, -1)))
