@@ -52,6 +52,9 @@ LARGEST_LOG_SCALE = 700.0
 
 # --- What only tunes speed.
 
+# The exponential of anything below -746 is 0 in doubles. An exponent that rounding moves by the other 14 has a rounding
+# error that is larger than the sum.
+VANISHED_LOG = -760.0
 # Entries of one (epsilon, node) table: 16 MB.
 LARGEST_TABLE = 2**20
 
@@ -275,6 +278,7 @@ class Line:
         """The summands for every epsilon of a row, by parts that fit the memory."""
         z, (exponent, size) = self._nodes, self._exponents
         kernel, slope_kernel = self._kernels
+        live = self._live
         height = max(1, LARGEST_TABLE // z.size) if self.lattice is None else 1  # a kernel for each epsilon
         for start in range(0, epsilon.size, height):
             rows = slice(start, start + height)
@@ -284,13 +288,36 @@ class Line:
                 first, distance = self._first_point(float(epsilon[start]))
                 a = float(self.lattice.step)
                 jump = math.exp(-distance) * -math.expm1(distance - a)  # exp(-d) - exp(-a)
-                here = kernel * (-math.expm1(-distance) + jump * np.exp(-z * a))
+                here = kernel * (-math.expm1(-distance) + jump * self._one_step)
                 here_slope = -math.exp(-distance) * slope_kernel
                 point = np.array([first])
-            shift = np.multiply.outer(point, z)
             log_scale = exponent[0].real - point * self.t
-            terms = np.exp((exponent - shift) - log_scale[:, None])
-            yield _Rows(rows, log_scale, terms, size + np.abs(shift), here, here_slope)
+            terms = np.zeros((point.size, z.size), dtype=np.complex128)
+            terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
+            exponents = size + np.multiply.outer(np.abs(point), self._distances)
+            yield _Rows(rows, log_scale, terms, exponents, here, here_slope)
+
+    @cached_property
+    def _live(self) -> slice | NDArray[np.intp]:
+        """The nodes whose summands do not vanish in doubles: few of a lattice's, where there are many rounds.
+
+        Their logarithms, relative to that of the first, do not depend on epsilon.
+        """
+        size = self._exponents[0].real
+        live = np.flatnonzero(~(size - size[0] < VANISHED_LOG))  # what is not a number stays, and is refused
+        return slice(None) if live.size == size.size else live
+
+    @cached_property
+    def _distances(self) -> Array:
+        """Of the nodes from 0."""
+        return np.abs(self._nodes)
+
+    @cached_property
+    def _one_step(self) -> ComplexArray:
+        """The factor of a node by which the kernel of a lattice falls from one point to the next."""
+        if self.lattice is None:
+            raise TypeError("no lattice")
+        return np.asarray(np.exp(-self._nodes * float(self.lattice.step)))
 
     def _first_point(self, epsilon: float) -> tuple[float, float]:
         """The first point of the lattice that is not below epsilon, from the center, and its distance to epsilon."""
