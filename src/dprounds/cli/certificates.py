@@ -26,7 +26,9 @@ EPSILON = typer.Option(
 TWO_SIDED = typer.Option(
     "--two-sided", help="Claim also that ε − 1e-4 is not enough.", metavar="", rich_help_panel=ANSWER
 )
-SIGNIFICANT = typer.Option("--digits", help="Digits of the number that is claimed.", rich_help_panel=ANSWER)
+SIGNIFICANT = typer.Option(
+    "--digits", metavar="NUMBER", help="Digits of the number that is claimed.", rich_help_panel=ANSWER
+)
 
 
 def _setting_parameters() -> dict[str, tuple[object, object]]:

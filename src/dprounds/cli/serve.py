@@ -13,17 +13,27 @@ __all__ = ["serve"]
 def serve(
     *,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen at; the default only this machine reaches.")
+        str,
+        typer.Option("--host", metavar="ADDRESS", help="Address to listen at; the default only this machine reaches."),
     ] = ("127.0.0.1"),
     port: Annotated[
-        int | None, typer.Option("--port", help="Port, 0 for any that is free; by default 8765 or one of the next.")
+        int | None,
+        typer.Option(
+            "--port", metavar="NUMBER", help="Port, 0 for any that is free; by default 8765 or one of the next."
+        ),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
-    workers: Annotated[int, typer.Option("--workers", help="Processes that compute.")] = 3,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long one computation may take.")] = 10.0,
+    workers: Annotated[int, typer.Option("--workers", metavar="NUMBER", help="Processes that compute.")] = 3,
+    seconds: Annotated[
+        float, typer.Option("--seconds", metavar="NUMBER", help="How long one computation may take.")
+    ] = 10.0,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option("--allow-host", help="A name that the server goes by, such as that of a proxy; may be repeated."),
+        typer.Option(
+            "--allow-host",
+            metavar="NAME",
+            help="A name that the server goes by, such as that of a proxy; may be repeated.",
+        ),
     ] = None,
     ledger: Annotated[
         str | None,
