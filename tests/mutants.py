@@ -409,6 +409,26 @@ MUTANTS: dict[str, Mutant] = {
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
     "checker: losses below a grid": checker_with("[(delta[0] - 1) / y[0], *chords]", "[arb(-1), *chords]"),
     "checker: masses are rounded down": checker_with(".lower().floor()", ".upper().ceil()"),
+    "checker: products are rounded down": checker_with("[mass >> bits for", "[-(-mass >> bits) for"),
+    "checker: products are not rounded to the nearest": checker_with(
+        "[mass >> bits for", "[(mass + 2 ** (bits - 1)) >> bits for"
+    ),
+    "checker: a negative mass": checker_with("masses[n] = max(mass or 0, 0)", "masses[n] = mass or 0"),
+    "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // len(at), 0)"),
+    "checker: the first loss of a product": checker_with("one[0] + other[0] + low,", "one[0] + other[0],"),
+    "checker: the first loss of a round": checker_with('(grid["first"], _law(', "(min(0, grid['first']), _law("),
+    "checker: the last losses are kept": checker_with("masses[low : low + points]", "masses[low:][-points:]"),
+    "checker: rounds of a lattice": checker_with('product(power, law) if digit == "1"', "product(power, law) if False"),
+    "checker: parts of a lattice": checker_with("whole = product(whole, power)", "whole = power"),
+    "checker: strides of a grid": checker_with("in zip(at, y,", "in zip(range(len(at)), y,"),
+    "checker: the first of all losses": checker_with("_ball(epsilon - step * whole[0])", "_ball(epsilon)"),
+    "checker: a direction of one round": checker_with(
+        "return rate * above if direction == REMOVE else rate * (above + c - 1) / y", "return rate * above"
+    ),
+    "checker: a sign of one round": checker_with("(x if direction == REMOVE else -x).exp()", "x.exp()"),
+    "checker: a lattice of other mechanisms": checker_with(
+        '_require(fits, "grids must be', '_require(True, "grids must be'
+    ),
     "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
     "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),
 }

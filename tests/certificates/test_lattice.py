@@ -10,7 +10,7 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from flint import arb, ctx
+from flint import arb, ctx, fmpz_poly
 
 from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled
 from dprounds.certificates import certify, checker
@@ -84,6 +84,7 @@ LATTICES: dict[str, dict[str, Any]] = {
     "losses begin at the level": {"step": "1/100", "first": 1, "nodes": 1},
     "losses end too low": {"step": "1/2000", "nodes": 300},
     "few points are kept": {"step": "1/2000", "nodes": 200, "points": 250},
+    "the largest losses are not kept": {"step": "1/2000", "first": -400, "nodes": 460, "points": 470},
     "few bits": {"step": "1/2000", "bits": 24},
     "hardly any bits": {"step": "1/2000", "bits": 8},
     "strides that double at once": {"step": "1/2000", "fine": 10, "doubling": 1, "nodes": 20, "points": 400_000},
@@ -135,6 +136,43 @@ def test_random_lattices_are_never_below_the_truth() -> None:
             except RefusedError:
                 continue  # the grid is longer than what is kept
             assert found.upper() >= true * (1 - arb("1e-18"))
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 16, 100])
+@pytest.mark.parametrize("bits", [10, 16, 24])
+def test_products_are_rounded_down(bits: int, rounds: int) -> None:
+    """The law of one round is exact in few bits, so that only products can lose a mass or gain one."""
+    masses = [3, 0, 2 ** (bits - 1) - 7, 1, 2 ** (bits - 1) - 11, 5]
+    epsilon, step = Fraction(1, 2), Fraction(1, 10)
+    with pytest.MonkeyPatch.context() as patch:
+        bounds = []
+        for more in (bits, 400):
+            law = fmpz_poly([mass << (more - bits) for mass in masses])
+            patch.setattr(checker, "_law", lambda *_, law=law: law)
+            lattice = {"precision": more, "step": step, "points": 10_000, "grids": [{"first": -2}]}
+            with ctx.workprec(400):
+                bounds.append(checker._delta_on_lattice([part(rounds)], "remove", epsilon, lattice))
+    with ctx.workprec(400):
+        assert bounds[0] > bounds[1]
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_round_counts_alike_as_a_part_of_its_own(direction: str) -> None:
+    true, epsilon = TRUTHS[2, direction], Fraction("0.2" if direction == "remove" else "0.01")
+    grids = [GRID, GRID | {"first": -41, "nodes": 1151}]
+    lattice = {"precision": 110, "step": Fraction(1, 2000), "points": 20_000, "grids": grids}
+    with ctx.workprec(110):
+        found = checker._delta_on_lattice([part(), part()], direction, epsilon, lattice)
+        assert true <= found <= true * (1 + arb("1e-2"))
+
+
+@pytest.mark.parametrize("bits", [4, 8, 12, 24])
+def test_no_mass_is_negative_where_few_bits_know_none(bits: int) -> None:
+    with ctx.workprec(bits):
+        for direction in ("remove", "add"):
+            masses = [int(mass) for mass in checker._law(part(), direction, Fraction(1, 2000), GRID, 10**6)]
+            assert min(masses, default=0) >= 0
+            assert sum(masses) <= 2**bits
 
 
 def test_masses_are_those_of_a_law_that_costs_more() -> None:
