@@ -932,3 +932,118 @@ def test_a_delta_of_zero_is_a_question(open_page: Open) -> None:
     whole(page)
     assert page.locator("#headline").inner_text() == "∞ no finite ε is proven"
     playwright.expect(page.locator("#rounds-chart")).to_contain_text("No finite ε is proven for any of these rounds.")
+
+
+PLANNED: dict[str, Any] = {"dataset_size": 4_000, "epsilon": 1, "delta": 1e-5, "epochs": 10, "habit": 64}
+
+
+def open_plan(open_page: Open, **options: Any) -> Page:
+    """The page with its view *Plan* open and the question of `PLANNED` answered there."""
+    page = open_page(**options)
+    page.locator("#plan summary").click()
+    for name, value in PLANNED.items():
+        page.locator(f"#plan-{name}").fill(f"{value}")
+    planned(page)
+    return page
+
+
+def planned(page: Page) -> dict[str, Any]:
+    """What HTTP answers to the question in the fields of the view, once the view shows all of it."""
+    asked = {name: page.locator(f"#plan-{name}").input_value() for name in PLANNED}
+    found: dict[str, Any] = page.request.get(f"{page.url.partition('?')[0]}api/plan", params=asked).json()
+    playwright.expect(page.locator("#plan-sentence")).to_have_text(found["sentence"], timeout=PATIENCE)
+    wait_until(page, "document.querySelectorAll('#plan .stale').length === 0")
+    whole(page)
+    return found
+
+
+def shown_plan(page: Page) -> list[str]:
+    """The cells of the plan in the table of the view."""
+    return [str(text) for text in page.locator("#plan-table tr.best > *").all_inner_texts()]
+
+
+def test_the_plan_view_shows_the_librarys_plan_a_row_for_each_batch_size_and_a_chart(open_page: Open) -> None:
+    page = open_plan(open_page)
+    found = questions.plan(**PLANNED)
+    assert page.locator("#plan-sentence").inner_text() == found.sentence
+    assert page.locator("#plan-remarks").inner_text() == " ".join((found.holds_for, *found.remarks))
+    rows = page.locator("#plan-table tbody tr").all_inner_texts()
+    assert [row.split("\t")[:2] for row in rows[:-1]] == [
+        [f"{row.values['batch_size']:,}", f"{row.values['rounds']:,}"] for row in found.answers[:-1]
+    ]
+    best: dict[str, Any] = dict(found.best.values)
+    cells = shown_plan(page)
+    assert cells[:3] == [f"Plan: {best['batch_size']:,}", f"{best['rounds']:,}", f"{best['epochs']:g}"]
+    assert best["noise_multiplier"] <= float(cells[3]) <= best["noise_multiplier"] + 1e-4  # never less noise
+    assert cells[4] == f"{100 * best['excess']:.1f}"
+    legend = page.locator("#plan-legend li").all_inner_texts()
+    assert {f"batches of {best['batch_size']:,}", "batches of 64"} <= set(legend)
+    assert (
+        page.locator("#plan-chart .curve.of-plan").count() == page.locator("#plan-chart .curve.of-habit").count() == 1
+    )
+    assert {"plan", "today"} <= set(page.locator("#plan-chart .note").all_text_contents())
+
+
+def test_the_line_of_epochs_is_dragged_and_the_plan_follows(open_page: Open) -> None:
+    page = open_plan(open_page)
+    before = shown_plan(page)
+    line = page.locator("#plan-chart [role=slider]")
+    line.scroll_into_view_if_needed()
+    box = page.locator("#plan-chart [role=slider] .line").bounding_box()
+    y, wide = box["y"] + box["height"] / 2, page.locator("#plan-chart").bounding_box()["width"]
+    page.mouse.move(box["x"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 0.2 * wide, y, steps=8)
+    assert page.locator("#plan-chart .epochs .note").text_content().count(" %") == 2  # of the plan and of the habit
+    page.mouse.up()
+    epochs = int(asked_for(page, "plan-epochs"))
+    assert 1 <= epochs < PLANNED["epochs"]
+    shorter = planned(page)
+    assert shorter["inputs"]["epochs"] == epochs
+    assert shorter["sentence"] == questions.plan(**{**PLANNED, "epochs": epochs}).sentence
+    assert shown_plan(page) != before
+    assert shown_plan(page)[1] == f"{shorter['answers'][-1]['rounds']:,}"
+    assert line.get_attribute("aria-valuenow") == f"{epochs}"
+
+    last = int(float(str(line.get_attribute("aria-valuemax"))))
+    line.focus()
+    for key, holds in (("ArrowRight", epochs + 1), ("ArrowLeft", epochs), ("End", last), ("PageUp", last), ("Home", 1)):
+        page.keyboard.press(key)
+        assert asked_for(page, "plan-epochs") == line.get_attribute("aria-valuenow") == f"{holds}"
+    assert page.locator("#plan-chart .epochs .note").text_content() == "1 epoch"
+
+
+def test_a_bad_value_of_the_plan_gets_its_sentence_and_dims_the_last_plan(open_page: Open) -> None:
+    page = open_plan(open_page)
+    before = shown_plan(page)
+    for name, text, sentence in (
+        ("delta", "2", "delta must be in [0, 1), got 2."),
+        ("habit", "5000", "habit must be an integer in [1, 4000], got 5000."),
+        ("epochs", "long", "epochs must be a real number in (0, inf), got 'long'."),
+    ):
+        page.locator(f"#plan-{name}").fill(text)
+        playwright.expect(page.locator("#plan-refusal")).to_have_text(sentence)
+        marked = page.locator("#plan-form [aria-invalid=true]")
+        assert [field.get_attribute("name") for field in marked.all()] == [name]
+        assert shown_plan(page) == before  # the last good one stays, dimmed
+        for place in ("#plan-sentence", "#plan-table", "#plan-chart > g"):
+            assert float(page.locator(place).first.evaluate("(each) => getComputedStyle(each).opacity")) < 0.6
+        page.locator(f"#plan-{name}").fill(f"{PLANNED[name]}")
+        planned(page)
+        playwright.expect(page.locator("#plan-refusal")).to_be_hidden()
+        assert marked.count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_plan_fits_a_phone_and_its_text_stands_out(open_page: Open, scheme: str) -> None:
+    page = open_page(color_scheme=scheme)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.locator("#plan summary").click()
+    planned(page)  # of 60,000 records: long numbers
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide, room = page.evaluate(
+        "(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.querySelector('#plan .scroll'))"
+    )
+    assert wide <= room
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where

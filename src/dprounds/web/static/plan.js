@@ -15,6 +15,8 @@ const NEAR = 0.1; // what the planner counts as near the floor
 const PARTS = 8; // of a line between two points
 const MOST = 2; // more than three times the floor is not drawn
 
+const WORDED = ["plan-sentence", "plan-remarks", "plan-table"];
+
 const lane = new Lane();
 let plan = null;
 let curves = null; // by batch size: points of epochs and excess
@@ -28,7 +30,11 @@ const inputs = Object.fromEntries(Object.entries(ASKED).map(([name, [label, star
   const row = document.createElement("label");
   row.append(label, input);
   at("plan-form").append(row);
-  input.addEventListener("input", later);
+  input.setAttribute("aria-describedby", "plan-refusal");
+  input.addEventListener("input", () => {
+    at("plan-chart").classList.add("stale");
+    later();
+  });
   return [name, input];
 }));
 
@@ -36,14 +42,16 @@ const line = element("line", { class: "line" });
 const grip = element("rect", { class: "grip", width: 28 });
 const knob = element("circle", { class: "knob", r: 7 });
 const note = element("text", { class: "note ground", "aria-hidden": "true" });
-const slider = element("g", { class: "epochs", role: "slider", tabindex: 0, "aria-label": "Epochs", "aria-valuemin": 1 }, grip, line, knob, note);
+const slider = element("g", { class: "epochs", role: "slider", tabindex: 0, hidden: "", "aria-label": "Epochs", "aria-valuemin": 1 }, grip, line, knob, note);
 at("plan-chart").append(slider);
 
 function words() {
   return Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, plainNumber(input.value)]).filter(([, text]) => text !== ""));
 }
 
+// Another question: what is shown is not its answer. The curves stay where only the epochs moved.
 function later() {
+  for (const id of WORDED) at(id).classList.add("stale");
   clearTimeout(timer);
   timer = setTimeout(asked, PAUSE);
 }
@@ -51,8 +59,8 @@ function later() {
 function asked() {
   const given = words();
   const address = addressAt("plan", given);
-  at("plan-figure").setAttribute("aria-busy", "true");
   lane.run(address, async (signal) => {
+    at("plan-figure").setAttribute("aria-busy", "true");
     try {
       const found = await ask(address, signal);
       if (signal.aborted) return;
@@ -67,29 +75,42 @@ function asked() {
         curves.get(row.batch_size).push([row.epochs, row.excess]);
       }
       for (const [size, points] of curves) curves.set(size, between(points));
+      at("plan-chart").classList.remove("stale");
       draw();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      at("plan-refusal").textContent = error.message;
-      at("plan-refusal").hidden = false;
+      refuse(error.message);
+      at("plan-chart").classList.add("stale");
+      for (const id of WORDED) at(id).classList.add("stale");
+      at("plan").classList.toggle("empty", !plan);
     } finally {
       at("plan-figure").setAttribute("aria-busy", "false");
     }
   });
 }
 
+// Show a refusal, or none, and mark the field that it names.
+function refuse(sentence) {
+  at("plan-refusal").textContent = sentence ?? "";
+  at("plan-refusal").hidden = sentence === null;
+  for (const [name, input] of Object.entries(inputs)) input.setAttribute("aria-invalid", String(sentence?.startsWith(`${name} `) ?? false));
+}
+
+const epochsText = (count) => `${count.toLocaleString("en")} epoch${count === 1 ? "" : "s"}`;
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 function showWords() {
-  at("plan-refusal").hidden = true;
+  refuse(null);
+  at("plan").classList.remove("empty");
+  for (const id of WORDED) at(id).classList.remove("stale");
   at("plan-sentence").textContent = plan.sentence;
   at("plan-remarks").textContent = [plan.holds_for, ...plan.remarks].join(" ");
   const columns = [
     ["Batch size", (row) => row.batch_size.toLocaleString("en")], ["Rounds", (row) => row.rounds.toLocaleString("en")],
     ["Epochs", (row) => Number(row.epochs.toPrecision(4)).toLocaleString("en")],
-    ["Noise", (row) => (Math.ceil(row.noise_multiplier * 1e4) / 1e4).toFixed(4)], ["Above floor", (row) => percent(row.excess)],
-    ["By Rényi", (row) => percent(row.renyi_excess)],
-    ["10 % after", (row) => (row.epochs_within === null ? "never" : `${row.epochs_within.toLocaleString("en")} epoch${row.epochs_within === 1 ? "" : "s"}`)],
+    ["Noise", (row) => (Math.ceil(row.noise_multiplier * 1e4) / 1e4).toFixed(4)], ["Above floor, %", (row) => (100 * row.excess).toFixed(1)],
+    ["By Rényi, %", (row) => (100 * row.renyi_excess).toFixed(1)],
+    ["Epochs to 10 %", (row) => (row.epochs_within === null ? "never" : row.epochs_within.toLocaleString("en"))],
   ];
   const line = (kind, texts) => {
     const made = document.createElement("tr");
@@ -104,7 +125,9 @@ function showWords() {
   at("plan-table").tHead.replaceChildren(line("th", columns.map(([title]) => title)));
   at("plan-table").tBodies[0].replaceChildren(...plan.answers.map((row, i) => {
     const made = line("td", columns.map(([, text]) => text(row)));
-    made.classList.toggle("best", i === plan.answers.length - 1);
+    if (i < plan.answers.length - 1) return made;
+    made.classList.add("best");
+    made.firstChild.prepend("Plan: ");
     return made;
   }));
 }
@@ -135,7 +158,7 @@ function excessAt(points, epochs) {
 }
 
 function draw() {
-  if (!curves || !at("plan").open) return;
+  if (!curves || !at("plan").open || at("plan").classList.contains("empty")) return;
   const best = plan.answers.at(-1);
   const { habit } = plan.inputs;
   const today = plan.answers.slice(0, -1).find((row) => row.batch_size === habit);
@@ -177,13 +200,13 @@ function place() {
   const read = [...curves].map(([size, points]) => [size, excessAt(points, epochs)]).filter(([size, value]) => (
     value !== null && [plan.answers.at(-1).batch_size, plan.inputs.habit].includes(size)
   ));
-  const text = `${epochs} epochs${dragging ? read.map(([size, value]) => `; ${size.toLocaleString("en")}: ${percent(value)}`).join("") : ""}`;
+  const text = `${epochsText(epochs)}${dragging ? read.map(([size, value]) => `; ${size.toLocaleString("en")}: ${percent(value)}`).join("") : ""}`;
   const before = x > (left + right) / 2;
   for (const [key, value] of Object.entries({ x: x + (before ? -12 : 12), y: top + 12, "text-anchor": before ? "end" : "start" })) note.setAttribute(key, value);
   note.textContent = text;
   slider.setAttribute("aria-valuemax", chart.high.x);
   slider.setAttribute("aria-valuenow", epochs);
-  slider.setAttribute("aria-valuetext", [`${epochs} epochs`, ...read.map(([size, value]) => `batches of ${size}: ${percent(value)} above the floor`)].join(", "));
+  slider.setAttribute("aria-valuetext", [epochsText(epochs), ...read.map(([size, value]) => `batches of ${size}: ${percent(value)} above the floor`)].join(", "));
 }
 
 function moveTo(epochs) {
@@ -215,9 +238,10 @@ for (const name of ["pointerup", "pointercancel"]) {
 slider.addEventListener("keydown", (event) => {
   const now = Number(plainNumber(inputs.epochs.value));
   const step = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
-  if (step === undefined) return;
+  const target = step === undefined ? { Home: 1, End: chart.high.x }[event.key] : now + step;
+  if (target === undefined) return;
   event.preventDefault();
-  moveTo(now + step);
+  moveTo(target);
 });
 
 at("plan-form").addEventListener("submit", (event) => event.preventDefault());
