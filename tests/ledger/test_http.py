@@ -220,6 +220,30 @@ def test_a_scope_that_is_too_small_is_refused(shared: Office, route: Route) -> N
     assert shared.state() == before
 
 
+def test_rounds_that_were_not_made_are_given_back_over_http(url: str, tmp_path: Path) -> None:
+    one = office(url, tmp_path / "log")
+    assert one.ask("admin all", "open", name="early", epsilon=6, delta=1e-5, filter="renyi").status_code == 200
+    for key, rounds in (("whole", 100), ("half", 200)):
+        assert one.ask("spend all", "reserve", name="early", key=key, noise_multiplier=20, rounds=rounds).is_success
+    for bad in (-1, 201, 2**60, "ten", 1.5, None, [3], True):
+        refused = one.ask("spend all", "commit", name="early", key="half", rounds_made=bad)
+        assert (refused.status_code, list(refused.json())) == (422, ["error"])
+    assert one.ask("spend all", "commit", name="early", key="half", rounds_made=50).json()["state"] == "committed"
+    assert one.ask("spend all", "commit", name="early", key="whole").json()["state"] == "committed"
+    assert one.ask("read all", "remaining-rounds", name="early", noise_multiplier=20).json()["rounds"] == 603 - 150
+    # a gaussian budget charges a job whole, and of several kinds a number does not say which
+    assert one.ask("admin all", "open", name="once", epsilon=6, delta=1e-5, filter="gaussian").is_success
+    assert one.ask("spend all", "reserve", name="once", key="a", **JOB).is_success
+    assert "charges a job whole" in one.ask("spend all", "commit", name="once", key="a", rounds_made=3).json()["error"]
+    run = Accountant()
+    run.record(Gaussian(20.0), rounds=3)
+    run.record(Laplace(50.0))
+    given = json.loads(run.to_json())
+    assert one.ask("spend all", "reserve", name="early", key="two", run=given).is_success
+    assert "several kinds" in one.ask("spend all", "commit", name="early", key="two", rounds_made=3).json()["error"]
+    one.ledger.verify()
+
+
 def test_a_job_goes_its_way_over_http(url: str, tmp_path: Path) -> None:
     one = office(url, tmp_path / "log")
     spend, ledger = "spend all", one.ledger
@@ -307,7 +331,19 @@ def test_blocks_and_words_of_a_request_are_those_of_the_library(shared: Office) 
         assert found["rounds"] == rounds
     one_day = shared.ask("read all", "status", name=name, block="another").json()["budgets"][0]
     assert one_day["share_left"] == 1.0
+    assert shared.ask("spend all", "reserve", name=name, key="b", blocks=["day 9", "day 1"], **JOB).status_code == 200
+    listed = shared.ask("read all", "blocks", name=name, limit=3).json()
+    assert [one["block"] for one in listed["blocks"]] == ["day 1", "day 9", "day 0"]
+    assert listed["blocks"][0]["share_left"] == shared.ledger.status(name).share_left < listed["share_left_of_others"]
+    assert (listed["others"], listed["share_left_of_others"]) == (1997, listed["blocks"][2]["share_left"])
+    assert len(shared.ask("read all", "blocks", name=name).json()["blocks"]) == 100
+    none = {"name": "patients", "blocks": [], "others": 0, "share_left_of_others": 1.0}
+    assert shared.ask("read all", "blocks", name="patients").json() == none
+    price = shared.ask("read all", "cost", name=name, blocks=["day 7", "another"], **JOB).json()
+    assert (price["fits"], price["new_blocks"]) == (True, 1)
     for route, said, sentence in (
+        ("blocks", {"limit": 1001}, "limit must be an integer in [0, 1000], got 1001."),
+        ("blocks", {"block": "day 7"}, "'block' is not known here. The words are name, limit."),
         ("cost", {"blocks": 3, **JOB}, "blocks must be a list of names, got 3."),
         ("cost", {"blocks": [3], **JOB}, "blocks must be text on one line, got 3."),
         ("cost", JOB, "blocks must list those that the job reads"),

@@ -260,6 +260,23 @@ def test_a_thousand_blocks_in_one_job(ledger: Ledger) -> None:
     ledger.verify()
 
 
+def test_blocks_are_listed_with_the_least_left_first(ledger: Ledger) -> None:
+    opened(ledger, blocks=True)
+    assert ledger.blocks("patients") == []
+    ledger.reserve("patients", STEP * 100, key="a", blocks=["c", "a"])
+    ledger.reserve("patients", STEP * 300, key="b", blocks=["b", "a"])
+    ledger.reserve("patients", STEP * 200, key="c", blocks=["never read"])
+    ledger.void("patients", "c", reason="never started")
+    found = ledger.blocks("patients")
+    assert [one.block for one in found] == ["a", "b", "c", "never read"]
+    assert [one.share_left for one in found] == [ledger.status("patients", block=one.block).share_left for one in found]
+    assert (found[0].share_left, found[-1].share_left) == (ledger.status("patients").share_left, 1.0)
+    assert ledger.cost("patients", STEP, blocks=["a", "c", "never read", "new", "newer"]).new_blocks == 2
+    ledger.open("others", epsilon=1.0, filter="pure")
+    assert ledger.blocks("others") == []
+    assert ledger.cost("others", Laplace(50.0)).new_blocks == 0
+
+
 def test_a_budget_without_blocks_takes_none(ledger: Ledger) -> None:
     opened(ledger)
     with pytest.raises(ParameterError, match="has no blocks"):
@@ -494,3 +511,19 @@ def test_spending_falls_where_rounds_are_given_back(ledger: Ledger) -> None:
     ledger.commit("patients", "train", made=STEP * 25)
     shares = [moment.share for moment in ledger.spending("patients")]
     assert shares == [0.0, pytest.approx(4 * shares[2]), pytest.approx(1 - ledger.status("patients").share_left)]
+
+
+def test_a_curve_of_few_points_hides_no_peak_and_ends_where_the_status_does(ledger: Ledger) -> None:
+    opened(ledger, filter="renyi")
+    for number in range(12):
+        ledger.reserve("patients", STEP * (300 if number == 6 else 10), key=f"void {number}")
+        ledger.void("patients", f"void {number}", reason="never started")
+    ledger.reserve("patients", STEP * 100, key="train").commit(made=STEP * 25)
+    whole = ledger.spending("patients")
+    assert len(whole) == 27
+    for points in (2, 5, 10, 13, 26):
+        few = ledger.spending("patients", points=points)
+        assert len(few) <= max(points, 3)
+        assert [moment for moment in whole if moment in few] == few
+        assert max(few, key=lambda moment: moment.share) == max(whole, key=lambda moment: moment.share)
+        assert few[-1].share == pytest.approx(1 - ledger.status("patients").share_left, abs=1e-11)

@@ -17,7 +17,7 @@ import typer
 from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
-from dprounds.errors import BudgetExceededError, JobStateError, ParameterError, UnsupportedError
+from dprounds.errors import BudgetExceededError, JobStateError, ParameterError
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
 
 if TYPE_CHECKING:  # the library loads when a command runs, not for --help
@@ -229,12 +229,7 @@ def commit(
     Example: dprounds ledger commit patients --key means
     """
     with _ledger(url) as ledger:
-        made = None
-        if rounds_made is not None:
-            run = ledger.grant(name, key).run
-            if len(run.parts) != 1:
-                raise UnsupportedError(f"{key} has rounds of several kinds: commit it in Python, with made=….")
-            made = run.mechanisms[0] * rounds_made
+        made = None if rounds_made is None else ledger.grant(name, key).of_rounds(rounds_made)
         ledger.commit(name, key, made=made, by=by)
     told: dict[str, Any] = {"name": name, "key": key, "state": "committed"}
     _say(json, told if rounds_made is None else {**told, "rounds_made": rounds_made}, f"{key} is committed.")

@@ -8,7 +8,7 @@ if find_spec("sqlalchemy") is None:
     raise UnsupportedError("The ledger needs SQLAlchemy. In a checkout of dprounds: pip install '.[ledger]'")
 
 from dprounds.ledger.book import Grant, Ledger
-from dprounds.ledger.budget import Budget, Status
+from dprounds.ledger.budget import BlockLeft, Budget, Status
 from dprounds.ledger.entries import Entry
 from dprounds.ledger.pricing import Price
 from dprounds.ledger.refusals import Refusal, Refusals
@@ -16,6 +16,7 @@ from dprounds.ledger.spending import Moment
 from dprounds.ledger.tokens import Token, Tokens
 
 __all__ = [
+    "BlockLeft",
     "Budget",
     "BudgetExceededError",
     "Entry",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
@@ -16,7 +16,7 @@ from dprounds._validate import Interval, choice, count, real, show
 from dprounds.errors import JobStateError, LedgerError, ParameterError, UnsupportedError
 from dprounds.ledger import rows, tables
 from dprounds.ledger.arguments import WHOLE, named_blocks, text, word
-from dprounds.ledger.budget import Budget, Status
+from dprounds.ledger.budget import BlockLeft, Budget, Status
 from dprounds.ledger.database import Database
 from dprounds.ledger.entries import (
     BEGIN,
@@ -98,6 +98,15 @@ class Grant:
         """Say that the work was done. The cost was charged before; this records it, as `Ledger.commit` does."""
         self.ledger.commit(self.budget, self.key, made=made, by=by)
         self.state = COMMITTED
+
+    def of_rounds(self, rounds: int) -> Run:
+        """The job with this many rounds, for `commit`; raises `UnsupportedError` if it has rounds of several kinds."""
+        if len(self.run.parts) != 1:
+            raise UnsupportedError(
+                f"Job {show(self.key)} has rounds of several kinds, and a number does not say which were made.",
+                advice="Commit it in Python, with made=….",
+            )
+        return self.run.mechanisms[0] * rounds
 
     def covers(self, run: Release) -> bool:
         """Whether a run makes no release that was not granted, nor one more often than that."""
@@ -321,7 +330,7 @@ class Ledger:
         left = _least_left(budget, spent, named)
         cost = self._pricing.cost(budget.filter, job, left, delta)
         refusal = "" if budget.filter.fits(cost, left) else str(exceeded(budget, job, cost, left, self._pricing))
-        return Price.of(budget, cost, left, refusal)
+        return Price.of(budget, cost, left, refusal, new_blocks=sum(block not in spent for block in named))
 
     @contextmanager
     def spend(
@@ -438,6 +447,20 @@ class Ledger:
             changed_at=head.at,
             head=head.head,
         )
+
+    def blocks(self, name: str) -> list[BlockLeft]:
+        """What is left of each block that a job has named, the least first; none of a budget without blocks.
+
+        A block that is not among them has the whole budget.
+        """
+        budget = self.budget(name)
+        if not budget.has_blocks:
+            return []
+        wanted = select(tables.blocks).where(tables.blocks.c.budget == name)
+        found = self._database.read(lambda connection: connection.execute(wanted).all())
+        share_left = cache(budget.filter.share_left)  # many blocks have spent the same
+        lefts = (BlockLeft(row.block, share_left(rows.sums_of(row, budget))) for row in found)
+        return sorted(lefts, key=lambda one: (one.share_left, one.block))
 
     def remaining_rounds(self, name: str, step: Release, *, blocks: Sequence[str] | None = None) -> int:
         """The most rounds of `step` that one more job may have."""

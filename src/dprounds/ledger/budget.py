@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dprounds.ledger.filters import Filter, filter_from_parameters
 
-__all__ = ["Budget", "Status"]
+__all__ = ["BlockLeft", "Budget", "Status"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,13 @@ class Budget:
             has_blocks=fixed["has_blocks"],
             note=fixed["note"],
         )
+
+
+class BlockLeft(NamedTuple):
+    """The part of the budget that one block has left, in [0, 1], rounded down; not for publication."""
+
+    block: str
+    share_left: float
 
 
 @dataclass(frozen=True, kw_only=True)

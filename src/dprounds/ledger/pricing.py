@@ -65,6 +65,8 @@ class Price:
         The part of the budget that is left before it, rounded down.
     refusal
         Why it does not fit, and what would; empty if it fits.
+    new_blocks
+        How many of its blocks no job has named before: a misspelt name is one of them.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Price:
     share: float
     share_left: float
     refusal: str
+    new_blocks: int = 0
 
     @property
     def fits(self) -> bool:
@@ -79,7 +82,7 @@ class Price:
         return not self.refusal
 
     @classmethod
-    def of(cls, budget: Budget, cost: Sequence[int], left: Sequence[int], refusal: str) -> Price:
+    def of(cls, budget: Budget, cost: Sequence[int], left: Sequence[int], refusal: str, *, new_blocks: int) -> Price:
         """The price of a job with this cost."""
         fixed = budget.filter
         shares = [_share_up(amount, cap) for amount, cap in zip(cost, fixed.caps, strict=True)]
@@ -90,6 +93,7 @@ class Price:
             share=max(shares),
             share_left=fixed.share_left(spent),
             refusal=refusal,
+            new_blocks=new_blocks,
         )
 
 

@@ -55,5 +55,16 @@ def spending(connection: Connection, budget: Budget, points: int) -> list[Moment
         if row.kind != RESERVE:  # the fullest block may have become emptier
             most = max(shares.values(), default=0.0)
         found.append(Moment(row.at, most))
-    step = max(math.ceil(len(found) / points), 1)
-    return found if step == 1 else [*found[:-1:step], found[-1]]
+    return found if len(found) <= points else _thinned(found, points)
+
+
+def _thinned(found: Sequence[Moment], points: int) -> list[Moment]:
+    """The first moment; and of each part of the others the highest, so that no peak is hidden, and the last."""
+    first, *others = found
+    length = math.ceil(len(others) / max((points - 1) // 2, 1))
+    kept = [first]
+    for start in range(0, len(others), length):
+        part = others[start : start + length]
+        highest = max(range(len(part)), key=lambda place: part[place].share)
+        kept += [part[place] for place in sorted({highest, len(part) - 1})]
+    return kept

@@ -10,7 +10,7 @@ from dprounds.ledger.tables import LONGEST_NAME
 from dprounds.ledger.tokens import SCOPES
 from dprounds.mechanisms.base import RELATIONS
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS
-from dprounds.web.budgets.routes import MEDIA_TYPES, MOST_ENTRIES, Route
+from dprounds.web.budgets.routes import MEDIA_TYPES, MOST_ENTRIES, MOST_ROUNDS, Route
 from dprounds.web.description import REFUSAL, Schema, schema_of
 from dprounds.web.description import REFUSALS as REFUSALS_OF_ALL
 
@@ -34,6 +34,7 @@ OWN_WORDS: dict[str, tuple[Schema, str]] = {
     "limit": ({**COUNT, "maximum": MOST_ENTRIES}, "At most this many"),
     "format": ({"type": "string", "enum": list(FORMATS)}, "The kind of file"),
     "key": (NAME, "The job"),
+    "rounds_made": ({**COUNT, "maximum": MOST_ROUNDS}, "The rounds that were made, if not all that were reserved"),
     "reason": ({"type": "string", "minLength": 1, "maxLength": 2000}, "Why the job never looked at the data"),
     "run": ({"type": "object"}, "All that the job releases, as an accountant's file holds it, in place of a setting"),
     "blocks": ({"type": "array", "items": NAME, "minItems": 1}, "Those that the job reads"),
@@ -97,6 +98,12 @@ ANSWERS: dict[str, Schema] = {
         name=NAME, budget=MAYBE_TEXT, scope={"type": "string", "enum": list(SCOPES)}, expires_at=MAYBE_TEXT
     ),
     "status": BUDGETS,
+    "blocks": _object(
+        name=NAME,
+        blocks=_list(_object(block=NAME, share_left={**SHARE, "description": "Not for publication."})),
+        others={**COUNT, "description": "Blocks that were named by jobs and are not listed."},
+        share_left_of_others={**SHARE, "description": "Each of the others has this much left, or more."},
+    ),
     "history": _object(name=NAME, entries=_list(ENTRY)),
     "spending": _object(name=NAME, moments=_list(_object(at=TEXT, share={"type": "number", "minimum": 0}))),
     "cost": _object(
@@ -106,6 +113,7 @@ ANSWERS: dict[str, Schema] = {
         share_left=SHARE,
         cost_units={"type": "object", "additionalProperties": TEXT, "description": "In units of 2^-60."},
         refusal={**TEXT, "description": "Why it does not fit; empty if it does."},
+        new_blocks={**COUNT, "description": "Blocks of the job that no job has named before."},
     ),
     "remaining-rounds": _object(name=NAME, rounds=COUNT),
     "open": BUDGETS,

@@ -27,6 +27,7 @@ __all__ = ["MOST_ENTRIES", "ROUTES", "Asked", "File", "Route", "given_words"]
 MOST_ENTRIES = 1000
 DEFAULT_ENTRIES = 100
 MOST_POINTS = 400
+MOST_ROUNDS = 2**53  # whole numbers in JSON are exact up to here
 SHARE = Interval.parse("[0, 1)")
 STEP_WORDS = tuple(name for name in SETTING if name not in ("rounds", "epochs"))
 MEDIA_TYPES = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
@@ -168,6 +169,18 @@ def _status(asked: Asked) -> dict[str, Any]:
     return {"budgets": [asdict(asked.ledger.status(name)) for name in names]}
 
 
+def _blocks(asked: Asked) -> dict[str, Any]:
+    name, limit = asked.name, asked.count("limit", DEFAULT_ENTRIES, MOST_ENTRIES)
+    found = asked.ledger.blocks(name)
+    shown, others = found[:limit], found[limit:]
+    return {
+        "name": name,
+        "blocks": [one._asdict() for one in shown],
+        "others": len(others),
+        "share_left_of_others": others[0].share_left if others else 1.0,
+    }
+
+
 def _history(asked: Asked) -> dict[str, Any]:
     name, limit = asked.name, asked.count("limit", DEFAULT_ENTRIES, MOST_ENTRIES)
     found = asked.ledger.history(name, after=asked.count("after", 0, 2**53), limit=limit)
@@ -195,6 +208,7 @@ def _cost(asked: Asked) -> dict[str, Any]:
         "share_left": price.share_left,
         "cost_units": {sum_of: str(amount) for sum_of, amount in price.cost.items()},
         "refusal": price.refusal,
+        "new_blocks": price.new_blocks,
     }
 
 
@@ -229,7 +243,10 @@ def _begin(asked: Asked) -> dict[str, Any]:
 
 
 def _commit(asked: Asked) -> dict[str, Any]:
-    asked.ledger.commit(asked.name, asked.given["key"], by=asked.token.name)
+    name, key, made = asked.name, asked.given["key"], None
+    if "rounds_made" in asked.given:
+        made = asked.ledger.grant(name, key).of_rounds(asked.count("rounds_made", 0, MOST_ROUNDS))
+    asked.ledger.commit(name, key, made=made, by=asked.token.name)
     return _job(asked, "committed")
 
 
@@ -267,6 +284,15 @@ ROUTES = (
         title="What is left of each budget that the token is for, or of one",
         words=("name", "block"),
         work=_status,
+    ),
+    Route(
+        name="blocks",
+        method="GET",
+        scope="read",
+        title="What is left of each block of a budget, the least first",
+        words=("name", "limit"),
+        needs=("name",),
+        work=_blocks,
     ),
     Route(
         name="history",
@@ -344,8 +370,8 @@ ROUTES = (
         name="commit",
         method="POST",
         scope="spend",
-        title="Say that the work of a job was done",
-        words=("name", "key"),
+        title="Say that the work of a job was done; rounds that were not made are given back by renyi and pure budgets",
+        words=("name", "key", "rounds_made"),
         needs=("name", "key"),
         work=_commit,
     ),

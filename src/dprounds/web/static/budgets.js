@@ -8,6 +8,8 @@ const at = (id) => document.getElementById(id);
 const KEPT = "ledger-token";
 // Entries of the history that are shown at once.
 const PART = 20;
+// Blocks that are shown: those with the least left.
+const MOST_BLOCKS = 12;
 // The longest unit of time that fits at least twice into what is drawn, in milliseconds.
 const UNITS = [["days", 86_400_000], ["hours", 3_600_000], ["minutes", 60_000], ["seconds", 1000]];
 
@@ -68,6 +70,7 @@ async function attempt(place, work) {
 // What is left is rounded down, and what is taken up.
 const down = (share) => `${(Math.floor(share * 10_000) / 100).toFixed(2)} %`;
 const up = (share) => (share === "inf" ? "more than all" : `${(Math.ceil(share * 10_000) / 100).toFixed(2)} %`);
+const many = (number, one, more = `${one}s`) => `${number.toLocaleString("en")} ${number === 1 ? one : more}`;
 const small = (value) => (value < 1e-3 ? value.toExponential() : String(value));
 const stated = ({ epsilon, delta }) => `ε = ${epsilon}${delta ? ` at δ = ${small(delta)}` : ""}`;
 
@@ -85,14 +88,22 @@ function bar({ name, share_left: left }) {
   return node("span", { class: "bar", role: "meter", "aria-valuenow": Math.floor(100 * left), ...about }, fill);
 }
 
+// Each block has the whole budget: one number for all of them is that of the block with the least left.
+function ofFullest({ has_blocks: hasBlocks, blocks }) {
+  if (!hasBlocks) return "";
+  return blocks ? ` in the fullest of ${many(blocks, "block")}` : " in every block";
+}
+
 function showList() {
+  const hadFocus = at("budget-list").contains(document.activeElement);
   at("budget-list").replaceChildren(...budgets.map((each) => {
     const button = node("button", { type: "button", "aria-pressed": String(each.name === chosen) },
       node("span", { class: "name" }, each.name), node("span", { class: "about" }, `${stated(each)}, ${each.filter}`),
-      bar(each), node("span", { class: "left" }, `${down(each.share_left)} left`));
+      bar(each), node("span", { class: "left" }, `${down(each.share_left)} left${ofFullest(each)}`));
     button.addEventListener("click", () => choose(each.name));
     return node("li", {}, button);
   }));
+  if (hadFocus) at("budget-list").querySelector("[aria-pressed=true]")?.focus({ preventScroll: true });
 }
 
 async function refresh() {
@@ -112,8 +123,12 @@ function choose(name) {
 async function show(name) {
   turn += 1;
   const mine = turn;
-  const status = budgets.find((each) => each.name === name);
   chosen = name;
+  showList();
+  // jobs may have been charged or given back since the list was shown: all numbers are of now, as the curve is
+  const { budgets: [status] } = await ask("status", { query: { name } });
+  if (mine !== turn) return;
+  budgets = budgets.map((each) => (each.name === name ? status : each));
   showList();
   at("budget").hidden = false;
   at("budget-name").textContent = name;
@@ -122,17 +137,44 @@ async function show(name) {
   const reads = status.reading !== null && status.reading < status.epsilon;
   const odometer = reads ? `, or what is spent so far by the odometer: ${stated({ ...status, epsilon: status.reading })}` : "";
   at("budget-published").textContent = `You may publish ${stated(status)}${odometer}. `
-    + `${down(status.share_left)} is left${status.has_blocks ? ` of the fullest of ${status.blocks.toLocaleString("en")} blocks` : ""}; that is no guarantee. `
+    + `${down(status.share_left)} is left${ofFullest(status)}; that is no guarantee. `
     + `${status.reserved.toLocaleString("en")} jobs reserved, ${status.committed.toLocaleString("en")} committed, ${status.voided.toLocaleString("en")} voided.`;
+  at("spent-caption").textContent = status.has_blocks ? "Share spent over time, of the fullest block" : "Share spent over time";
+  for (const id of ["blocks", "job-blocks"]) at(id).hidden = !status.has_blocks;
+  if (at("blocks-asked").dataset.of !== name) at("blocks-asked").value = "";
+  at("blocks-asked").dataset.of = name;
+  at("block-list").replaceChildren();
+  at("blocks-others").textContent = "";
   say("job-cost", "");
   say("job-refusal", "");
   at("history-done").textContent = "";
   at("history").tBodies[0].replaceChildren();
   oldest = status.entries + 1;
-  const [{ moments }] = await Promise.all([ask("spending", { query: { name } }), older(mine)]);
+  const left = status.has_blocks ? ask("blocks", { query: { name, limit: MOST_BLOCKS } }) : null;
+  const [{ moments }, blocks] = await Promise.all([ask("spending", { query: { name } }), left, older(mine)]);
   if (mine !== turn) return;
+  if (blocks) showBlocks(blocks);
   spent = moments;
   draw();
+}
+
+// The blocks with the least left; a press takes one into the question of the cost.
+function showBlocks({ blocks, others, share_left_of_others: leftOfOthers }) {
+  at("block-list").replaceChildren(...blocks.map(({ block, share_left: left }) => {
+    const button = node("button", { type: "button", title: "Take it into the question below" }, node("span", { class: "name" }, block),
+      bar({ name: block, share_left: left }), node("span", { class: "left" }, `${down(left)} left`));
+    button.addEventListener("click", () => {
+      if (!named().includes(block)) at("blocks-asked").value = [...named(), block].join("\n");
+    });
+    return node("li", {}, button);
+  }));
+  const rest = others ? `${many(others, "other block has", "other blocks have")} ${down(leftOfOthers)} left${others === 1 ? "" : " each"}, or more. ` : "";
+  at("blocks-others").textContent = `${rest}A block that no job has named has the whole budget.`;
+}
+
+// One name on each line, as it is written: a space more is another block.
+function named() {
+  return at("blocks-asked").value.split("\n").filter((line) => line.trim());
 }
 
 async function older(mine) {
@@ -177,11 +219,16 @@ at("ask-cost").addEventListener("click", () => attempt("job-refusal", async () =
   say("job-cost", "Waiting for the cost…");
   const mine = turn;
   const run = await job();
-  const price = await ask("cost", { body: { name: chosen, ...run } });
+  const hasBlocks = budgets.find(({ name }) => name === chosen).has_blocks;
+  const blocks = hasBlocks ? [...new Set(named())] : null;
+  if (blocks?.length === 0) throw new Refused("Name the blocks that the job reads: each of them is charged.");
+  const price = await ask("cost", { body: { name: chosen, ...run, ...(blocks && { blocks }) } });
   if (mine !== turn) return;
   if (!price.fits) throw new Refused(price.refusal);
-  const rounds = Number(run.rounds);
-  say("job-cost", `This job of ${rounds.toLocaleString("en")} round${rounds === 1 ? "" : "s"} would cost ${up(price.share)} of the budget of ${price.name}, of which ${down(price.share_left)} is left. It fits.`);
+  const each = hasBlocks ? ` in ${blocks.length === 1 ? "its one block" : `each of its ${many(blocks.length, "block")}`}` : "";
+  const fullest = blocks?.length > 1 ? " in the fullest of them" : "";
+  const fresh = price.new_blocks ? ` ${many(price.new_blocks, "block is", "blocks are")} new: no job has named ${price.new_blocks === 1 ? "it" : "them"} before.` : "";
+  say("job-cost", `This job of ${many(Number(run.rounds), "round")} would cost ${up(price.share)} of the budget of ${price.name}${each}, of which ${down(price.share_left)} is left${fullest}. It fits.${fresh}`);
 }));
 
 for (const kind of ["csv", "json"]) {
@@ -214,7 +261,10 @@ function forget() {
   for (const id of ["budgets-found", "budget", "forget-token"]) at(id).hidden = true;
   at("budget-list").replaceChildren();
   at("history").tBodies[0].replaceChildren();
-  for (const id of ["budget-name", "budget-note", "budget-published"]) at(id).textContent = "";
+  at("block-list").replaceChildren();
+  at("blocks-asked").value = "";
+  delete at("blocks-asked").dataset.of;
+  for (const id of ["budget-name", "budget-note", "budget-published", "blocks-others"]) at(id).textContent = "";
   for (const id of ["budgets-refusal", "job-cost", "job-refusal"]) say(id, "");
 }
 
