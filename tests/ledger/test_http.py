@@ -242,6 +242,7 @@ def test_rounds_that_were_not_made_are_given_back_over_http(url: str, tmp_path: 
     assert one.ask("spend all", "reserve", name="early", key="two", run=given).is_success
     assert "several kinds" in one.ask("spend all", "commit", name="early", key="two", rounds_made=3).json()["error"]
     one.ledger.verify()
+    close(one)
 
 
 def test_a_job_goes_its_way_over_http(url: str, tmp_path: Path) -> None:
