@@ -14,7 +14,7 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, PoissonSampled, RandomizedResponse
+from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse
 from dprounds.accounting import lattice
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.lattice import Grid, lattice_line
@@ -54,6 +54,22 @@ def some_line(seed: int, t: float) -> tuple[Line, LatticeLaw, float]:
     line = lattice_line([(law, 1)], grid)
     assert line is not None
     return line, law, step
+
+
+@pytest.mark.parametrize("part", [1e-12, 1e-6, 1.0, math.nan])
+@pytest.mark.parametrize("frequencies", [0, 200])
+def test_a_transform_that_contradicts_parseval_is_refused(
+    monkeypatch: pytest.MonkeyPatch, part: float, frequencies: int
+) -> None:
+    law = LatticeLaw(-150, np.random.default_rng(1).dirichlet(np.ones(300)), 0.0, 0.0)
+    sides = np.array([0.5, 3.0])
+    grid = Grid(step=1 / 256, ends=((-150, 149),), points=1024, t=1.0, sides=sides, frequencies=frequencies)
+    true = np.fft.rfft
+    monkeypatch.setattr(np.fft, "rfft", lambda values: true(values) * np.array(1.0 + part))
+    with pytest.raises(NumericalError, match="Parseval"):
+        lattice_line([(law, 1000)], grid)
+    monkeypatch.setattr(np.fft, "rfft", true)
+    assert lattice_line([(law, 1000)], grid) is not None
 
 
 def exact_log_moment(law: LatticeLaw, step: float, t: Any) -> Any:

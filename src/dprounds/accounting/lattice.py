@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.law import Lattice
 from dprounds.accounting.line import LARGEST_RELATIVE_ERROR, Line
+from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["Grid", "fast_length", "lattice_line"]
@@ -149,7 +150,7 @@ def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: G
         for one, n in zip(tilted, rounds, strict=True):
             wrapped = _wrapped(one.masses, -one.middle, grid.points)
             largest = max(largest, float(np.sqrt((wrapped * wrapped).sum())))
-            one_round = np.log(np.conj(np.fft.rfft(wrapped)))
+            one_round = np.log(np.conj(_transformed(wrapped)))
             one_round.real = np.minimum(one_round.real, 0.0)
             logs += n * one_round
     unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF
@@ -220,6 +221,22 @@ def _transform_error(points: int) -> float:
     return TRANSFORM_ERROR * math.log2(points)
 
 
+def _transformed(circle: Array) -> ComplexArray:
+    """The fast transform of an even number of values, whose norm is checked by Parseval's identity.
+
+    An error that is larger in the norm than `_transform_error` may pass, if it leaves the norm as it is; one that does
+    not is seen.
+    """
+    found = np.asarray(np.fft.rfft(circle))
+    squares = found.real**2 + found.imag**2
+    norm = 2.0 * float(squares.sum()) - float(squares[0] + squares[-1])  # all others come with their conjugates
+    true = circle.size * float((circle * circle).sum())
+    # squares are off by twice as much as what is squared, and both sums by less than as many units again
+    if not abs(norm - true) <= 4.0 * _transform_error(circle.size) * true:
+        raise NumericalError("A fast transform contradicts Parseval's identity: NumPy here is not to be trusted.")
+    return found
+
+
 def _wrapped(masses: Array, first: int, points: int) -> Array:
     """Masses at `first`, `first + 1`, … on a circle."""
     number = (np.arange(masses.size) + first % points) % points  # no array holds a first point beyond its integers
@@ -260,7 +277,7 @@ def _log_largest_beyond(masses: Array, cutoff: float, rounds: float) -> float:
     found = 0.0
     for density in DENSITIES:
         points = fast_length(max(4.0 * reach, density * math.sqrt(variance)))
-        squares = np.abs(np.fft.rfft(_wrapped(masses, 0, points))) ** 2
+        squares = np.abs(_transformed(_wrapped(masses, 0, points))) ** 2
         between = 2.0 * math.pi / points
         far = float(squares[min(int(start / between * (1.0 - 1e-9)), squares.size - 2) :].max())
         far += 0.25 * variance * between * between * (1.0 + 1e-9)
