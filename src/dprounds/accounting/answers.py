@@ -63,6 +63,19 @@ class Account:
         """The exact privacy profile."""
         return Profile(self.laws)
 
+    @cached_property
+    def _attack_laws(self) -> Mapping[str, Composition] | None:
+        return self.attacks()
+
+    @cached_property
+    def _is_attained(self) -> bool:
+        """Whether a pair of real neighbours has the laws of the attacks, or of the release."""
+        return all(law.is_attained for law in (self._attack_laws or self.laws).values())
+
+    @cached_property
+    def _largest_loss(self) -> float:
+        return max(law.max_loss for law in self.laws.values())
+
     def guarantee(self, delta: float, method: str | None) -> Guarantee:
         """What may be said at `delta`."""
         by = self.chosen(method)
@@ -93,13 +106,12 @@ class Account:
 
     def _within_reach(self, delta: float, found: Bracket) -> Bracket:
         """The same bracket; where the laws are not those of neighbours, its lower end is what an attack proves."""
-        attacks = self.attacks()
-        if not all(law.is_attained for law in (attacks or self.laws).values()):
+        if not self._is_attained:
             return Bracket(0.0, found.upper)  # no pair of neighbours is known to come near
-        if attacks is None:
+        if self._attack_laws is None:
             return Bracket(min(found), found.upper)
         try:
-            shown = Profile(attacks).epsilon(delta).lower
+            shown = Profile(self._attack_laws).epsilon(delta).lower
         except NumericalError:
             shown = 0.0
         return Bracket(min(shown, found.upper), found.upper)
@@ -173,7 +185,7 @@ class Account:
 
     def _pure_guarantee(self) -> Guarantee:
         """At delta 0 epsilon must be above every loss, and need not be above the largest."""
-        largest = max(law.max_loss for law in self.laws.values())
+        largest = self._largest_loss
         known = largest > LEAST_RESOLVED and all(
             part.max_loss_is_least for law in self.laws.values() for part, _ in law.parts
         )
@@ -184,7 +196,7 @@ class Account:
         """Whether an order may be as good as the exact sum, up to its last digits, as it is for two losses."""
         if found.upper - found.lower <= LAST_DIGITS * found.upper:
             return False
-        return found.upper > NEAR_LARGEST_LOSS * max(law.max_loss for law in self.laws.values())
+        return found.upper > NEAR_LARGEST_LOSS * self._largest_loss
 
     def _by_orders(self, delta: float, method: str) -> Guarantee:
         proof = epsilon_by_orders(self.finite_rdp, infinite_mass=self.infinite_mass, delta=delta, method=method)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dprounds.conversions.inner import converted_delta, converted_epsilon, converted_rdp
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.search import log_scale_minimum
+from dprounds.numerics.search import log_scale_minimum, root_by_secants
 
 __all__ = [
     "Guess",
@@ -98,6 +98,8 @@ MOST_LOG_STEP = 20.0
 # Two or three orders are typical, and as many secants at each; the limits end what rounding keeps from settling.
 MOST_ORDERS = 20
 MOST_SECANTS = 20
+# Of the rdp of a Gaussian over its noise, on logarithms.
+SLOPE_OF_NOISE = -2.0
 # Closer than the tolerance of any search that starts from here.
 SETTLED = 1e-9
 # A minimum is known to the square of the width of its bracket.
@@ -130,22 +132,23 @@ def parameter_by_orders(
             return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 
     narrow = max(NARROW, SHARE_OF_SETTLED * settled)
-    log_x, best_t = math.log(start), None if near_order is None else near_order - 1.0
-    slope = -2.0  # of the rdp of a Gaussian in its noise, on logarithms
+    x, best_t = start, None if near_order is None else near_order - 1.0
     for _ in range(MOST_ORDERS):
-        value, best_t = log_scale_minimum(partial(log_excess, rdp(math.exp(log_x))), near=best_t, narrow=narrow)
-        begun = log_x
-        for _ in range(MOST_SECANTS):
-            step = -value / slope if slope < 0 else math.inf
-            if not abs(step) < MOST_LOG_STEP:
-                return None
-            log_x += step
-            if abs(step) <= settled:
-                break
-            following = float(log_excess(rdp(math.exp(log_x)), np.array([best_t]))[0])
-            slope, value = (following - value) / step, following
-        if abs(log_x - begun) <= settled:
-            return Guess(math.exp(log_x), 1.0 + best_t)
+        best_t = log_scale_minimum(partial(log_excess, rdp(x)), near=best_t, narrow=narrow)[1]
+        at_best = np.array([best_t])
+        found = root_by_secants(
+            lambda x, t=at_best: float(log_excess(rdp(x), t)[0]),
+            x,
+            slope=SLOPE_OF_NOISE,
+            settled=settled,
+            longest=MOST_LOG_STEP,
+            most_steps=MOST_SECANTS,
+        )
+        if found is None:
+            return None
+        begun, x = x, found
+        if abs(math.log(x / begun)) <= settled:
+            return Guess(x, 1.0 + best_t)
     return None
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from dprounds.numerics.normal import normal_tail
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.search import RootSearch
 from dprounds.numerics.special import ndtri_exp
 
 __all__ = ["Point", "is_certified", "least_distance"]
@@ -142,13 +143,10 @@ def _least(holds: Callable[[float], bool], floor: float) -> float:
     """About the least distance from `floor` on at which something holds, as it does beyond; inf if nowhere."""
     if floor == math.inf or (floor > 0 and holds(floor)):
         return floor
-    low = high = max(floor, LEAST_DISTANCE)
-    step = 1.0 + CELL_TOLERANCE
-    while not holds(high):
-        low, high, step = high, high * step, min(step * step, 4.0)
-        if high > LARGEST_DISTANCE:
-            return math.inf
-    while high - low > DISTANCE_TOLERANCE * high:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    x = max(floor, LEAST_DISTANCE)
+    search = RootSearch(x, LARGEST_DISTANCE, on_logs=True, reach=1.0 + CELL_TOLERANCE)
+    while search.low < LARGEST_DISTANCE:
+        x = search.following(x, -math.inf if holds(x) else math.inf)  # that it does not hold is an excess
+        if search.seen_high and search.high - search.low <= DISTANCE_TOLERANCE * search.high:
+            return search.high
+    return math.inf

@@ -20,7 +20,6 @@ proves the bounds: *alias below*, *alias above*, *truncation*, *smoothing*, *rou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -62,7 +61,6 @@ LARGEST_TABLE = 2**20
 class _Rows(NamedTuple):
     """Some rows of the table of summands, which are ``terms * kernel``; `log_scale` was taken out of the terms."""
 
-    rows: slice
     log_scale: Array
     terms: ComplexArray
     exponents: Array  # the size of what the exponent of each term was summed from
@@ -178,7 +176,7 @@ class Line:
 
     def value_and_slope(self, epsilon: float) -> tuple[float, float]:
         """The sum as computed and its derivative in epsilon, for Newton's method: not a bound."""
-        (rows,) = self._table(np.array([epsilon]))
+        rows = self._table(np.array([epsilon]))
         scale = math.exp(min(float(rows.log_scale[0]), LARGEST_LOG_SCALE))
         terms = rows.terms[0]
         value = scale * float((terms * rows.kernel).real.sum())
@@ -188,7 +186,7 @@ class Line:
         """The derivative of the sum by a parameter, given that of all rounds' K at every node: not a bound."""
         if self.lattice is not None or self.variance:
             raise NumericalError("The derivative of this sum is not known.")
-        (rows,) = self._table(np.array([epsilon]))
+        rows = self._table(np.array([epsilon]))
         terms = rows.terms[0] * rows.kernel
         # where M vanishes so does what it adds, whatever its logarithm does
         held = np.where(terms == 0, 0.0, slopes)
@@ -196,8 +194,9 @@ class Line:
 
     def _bracket(self, epsilon: Array) -> Brackets:
         lower, upper = np.zeros_like(epsilon), np.ones_like(epsilon)
-        for rows in self._table(epsilon):
-            here = epsilon[rows.rows]
+        for block in self._blocks(epsilon.size):
+            here = epsilon[block]
+            rows = self._table(here)
             lost_all = ~(rows.log_scale < LARGEST_LOG_SCALE)
             scale = np.exp(np.where(lost_all, 0.0, rows.log_scale))
             modulus = np.abs(rows.terms)
@@ -215,9 +214,9 @@ class Line:
             if not (lost_all | (least <= most)).all():  # also where one of them is not a number
                 raise NumericalError("The exact sum of this run lost all its digits.")
             with np.errstate(over="ignore"):  # more than any delta is capped by one
-                lower[rows.rows] = np.where(lost_all, 0.0, np.maximum(below(scale * np.maximum(least, 0.0)), 0.0))
+                lower[block] = np.where(lost_all, 0.0, np.maximum(below(scale * np.maximum(least, 0.0)), 0.0))
                 # *missing*
-                upper[rows.rows] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
+                upper[block] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
         return Brackets(lower, upper)
 
     @property
@@ -274,28 +273,28 @@ class Line:
         once = -self._weights / np.expm1(-(z + 1.0) * a)
         return np.asarray(-once / np.expm1(-z * a)), np.asarray(once)
 
-    def _table(self, epsilon: Array) -> Iterator[_Rows]:
-        """The summands for every epsilon of a row, by parts that fit the memory."""
-        z, (exponent, size) = self._nodes, self._exponents
+    def _blocks(self, size: int) -> list[slice]:
+        """A row by parts that fit the memory; one by one on a lattice, where each epsilon has a kernel of its own."""
+        height = max(1, LARGEST_TABLE // self.values.size) if self.lattice is None else 1
+        return [slice(start, start + height) for start in range(0, size, height)]
+
+    def _table(self, epsilon: Array) -> _Rows:
+        """The summands for every epsilon of a block."""
+        z, (exponent, size), live = self._nodes, self._exponents, self._live
         kernel, slope_kernel = self._kernels
-        live = self._live
-        height = max(1, LARGEST_TABLE // z.size) if self.lattice is None else 1  # a kernel for each epsilon
-        for start in range(0, epsilon.size, height):
-            rows = slice(start, start + height)
-            if self.lattice is None:
-                point, here, here_slope = epsilon[rows], kernel, slope_kernel
-            else:
-                first, distance = self._first_point(float(epsilon[start]))
-                a = float(self.lattice.step)
-                jump = math.exp(-distance) * -math.expm1(distance - a)  # exp(-d) - exp(-a)
-                here = kernel * (-math.expm1(-distance) + jump * self._one_step)
-                here_slope = -math.exp(-distance) * slope_kernel
-                point = np.array([first])
-            log_scale = exponent[0].real - point * self.t
-            terms = np.zeros((point.size, z.size), dtype=np.complex128)
-            terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
-            exponents = size + np.multiply.outer(np.abs(point), self._distances)
-            yield _Rows(rows, log_scale, terms, exponents, here, here_slope)
+        point = epsilon
+        if self.lattice is not None:
+            first, distance = self._first_point(float(epsilon[0]))
+            a = float(self.lattice.step)
+            jump = math.exp(-distance) * -math.expm1(distance - a)  # exp(-d) - exp(-a)
+            kernel = kernel * (-math.expm1(-distance) + jump * self._one_step)
+            slope_kernel = -math.exp(-distance) * slope_kernel
+            point = np.array([first])
+        log_scale = exponent[0].real - point * self.t
+        terms = np.zeros((point.size, z.size), dtype=np.complex128)
+        terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
+        exponents = size + np.multiply.outer(np.abs(point), self._distances)
+        return _Rows(log_scale, terms, exponents, kernel, slope_kernel)
 
     @cached_property
     def _live(self) -> slice | NDArray[np.intp]:
@@ -345,7 +344,7 @@ class Line:
             total = total + np.exp(np.minimum(least - log_scale, LARGEST_LOG_SCALE))
         return total
 
-    @property
+    @cached_property
     def _last(self) -> float:
         return self.step * (self.values.size - 1)
 

@@ -17,6 +17,7 @@ from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.search import RootSearch
 
 __all__ = ["line_near", "line_with_nodes_of", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
 
@@ -73,22 +74,19 @@ def search_saddle(
 
     If that is beyond `most`, it is `most`.
     """
-    known = start if isinstance(start, Saddle) else None
-    t = start.t if isinstance(start, Saddle) else start
-    low, high = TILT_RANGE
-    t = min(t, most)
-    known = known if known is not None and known.t <= most else None
+    known = start if isinstance(start, Saddle) and start.t <= most else None
+    t = min(start.t if isinstance(start, Saddle) else start, most)
+    search = RootSearch(TILT_RANGE[0], min(TILT_RANGE[1], most))
     for _ in range(MOST_SADDLE_STEPS):
         here, known = expand(t) if known is None else known, None
         step = move(here)
         if not math.isfinite(step):
             break
-        if abs(step) <= close * here.width or high <= low * (1.0 + NARROWEST) or (t == most and step > 0):
+        is_narrow = search.high <= search.low * (1.0 + NARROWEST)
+        if abs(step) <= close * here.width or is_narrow or (t == most and step > 0):
             return here
-        low, high = (t, high) if step > 0 else (low, t)
-        following = min(max(t + step, t / LARGEST_FACTOR), t * LARGEST_FACTOR, most)
-        # what Newton's method would throw out of the bracket is halved towards its end, on the scale of logarithms
-        t = following if low < following < high else math.sqrt(t * (high if step > 0 else low))
+        step = min(max(step, t / LARGEST_FACTOR - t), t * LARGEST_FACTOR - t)
+        t = search.following(t, step, -1.0)  # the step is Newton's
     raise NumericalError("The loss of this run is outside what doubles resolve.")
 
 

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.sums import NARROW, Sums
+from dprounds.accounting.sums import NARROW, Sum, Sums
 from dprounds.accounting.ways import Way
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
+from dprounds.numerics.search import RootSearch
 
-__all__ = ["epsilon_by", "guessed_root"]
+__all__ = ["epsilon_by", "guessed_root", "root_on"]
 
 Array = NDArray[np.float64]
 
@@ -26,6 +27,9 @@ TRUSTED = 0.05
 # Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.
 MOST_STEPS = 60
 MOST_REPLACED = 12
+# The same where one sum is all there is, for a curve, and how near is near enough there.
+MOST_STEPS_ON_ONE = 20
+SETTLED_ON_ONE = 1e-10
 # An end of the bracket is tried a little beyond where delta's slope puts it, which is enough as a rule.
 BEYOND = 1.02
 # Else it is sought at these multiples of the first step outward, then at these of the last of them.
@@ -53,40 +57,52 @@ def guessed_root(way: Way, log_delta: float, most: float) -> tuple[float, Sums]:
 
     Newton's method on the logarithm of delta, kept in a bracket; new sums where the last ones do not suit.
     """
-    low, high = 0.0, most
     epsilon = way.guess(log_delta)
     if not 0 < epsilon < most:
         # Laplace's method is off by more than the distance to an end: 0 may be the answer itself.
         epsilon = 0.0 if epsilon <= 0 else 0.5 * most
     sums = way.sums(epsilon, fine=False)
-    replaced, fine = 0, sums.is_fine
+    search, replaced, fine = RootSearch(0.0, most), 0, sums.is_fine
     for _ in range(MOST_STEPS):
         is_believed = abs(epsilon - sums.epsilon) <= sums.believed
         if not (is_believed or sums.suits(epsilon, TRUSTED)) and replaced < MOST_REPLACED:
             sums, replaced = way.sums(epsilon, fine=fine), replaced + 1
-        value, slope = sums.above.value_and_slope(epsilon)
-        following = math.nan
-        if value > 0:
-            excess = math.log(value) - log_delta
-            if slope < 0:  # else delta is flat here, between the points of a lattice
-                following = epsilon - excess * value / slope
-        else:  # too small a delta for its digits: what is proven of it decides
-            excess = 1.0 if math.log(max(sums.above.at(epsilon).upper, LEAST_RESOLVED)) > log_delta else -1.0
-        low, high = (epsilon, high) if excess > 0 else (low, epsilon)
-        if high == 0:
+        following = search.following(epsilon, *_log_excess(sums.above, epsilon, log_delta))
+        if search.high == 0:
             break  # delta is already met at 0
-        if following <= 0 and low == 0 and epsilon > 0:
-            following = 0.0
-        elif not low <= following <= high:
-            following = math.sqrt(low * min(high, 4.0 * low + 4.0)) if low > 0 else 0.125 * min(high, 8.0)
         moved, epsilon = abs(following - epsilon), following
         settled = moved <= 4.0 * UNIT_ROUNDOFF * epsilon or moved * sums.above.t <= 1e-13
         if settled or (not fine and moved <= 1e-3 * epsilon):
             if sums.epsilon == epsilon or replaced >= MOST_REPLACED or (fine and sums.suits(epsilon, sums.narrow)):
                 break
             sums, replaced, fine = way.sums(epsilon), replaced + 1, True
-            low, high = 0.0, most  # a finer lattice has another root
+            search = RootSearch(0.0, most)  # a finer lattice has another root
     return epsilon, sums
+
+
+def root_on(one: Sum, log_delta: float, guess: float) -> float:
+    """About the epsilon at which one sum, made near it, is delta; not a number where it is not found."""
+    search, epsilon = RootSearch(0.0, math.inf), guess
+    for _ in range(MOST_STEPS_ON_ONE):
+        excess, slope = _log_excess(one, epsilon, log_delta)
+        if math.isnan(slope):
+            break
+        # the logarithm of delta bends downward, so that a long step from the right falls short of its end
+        following = min(max(search.following(epsilon, excess, slope), 0.5 * epsilon), 2.0 * epsilon)
+        moved, epsilon = abs(following - epsilon), following
+        if moved <= SETTLED_ON_ONE * epsilon:
+            return epsilon
+    return math.nan
+
+
+def _log_excess(one: Sum, epsilon: float, log_delta: float) -> tuple[float, float]:
+    """The logarithm of a sum over delta, and its slope: not a number where delta is flat, as between lattice points."""
+    value, slope = one.value_and_slope(epsilon)
+    if value > 0:
+        return math.log(value) - log_delta, slope / value if slope < 0 else math.nan
+    # too small a delta for its digits: what is proven of it decides
+    is_above = math.log(max(one.at(epsilon).upper, LEAST_RESOLVED)) > log_delta
+    return math.inf if is_above else -math.inf, math.nan
 
 
 def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket:

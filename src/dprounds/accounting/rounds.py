@@ -14,6 +14,7 @@ from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import unproven_epsilon
 from dprounds.errors import NumericalError
+from dprounds.numerics.search import root_by_secants
 
 __all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
 
@@ -25,6 +26,10 @@ SECANTS = 30
 # Where every value takes a new line: from one digit, half again as many at each step, to what suffices for a guess.
 MOST_SECANTS_OF_SUMS = 8
 NEAR = 1e-3
+# About how fast delta grows with the rounds, on logarithms: an overestimate, so that the first step is no leap.
+STEEP = 20.0
+LONGEST = 1.0
+SETTLED = 1e-12
 
 
 def rounds_on_lines(law_of: Callable[[int], Composition], *, epsilon: float, delta: float, guess: float) -> float:
@@ -51,16 +56,17 @@ def rounds_on_lines(law_of: Callable[[int], Composition], *, epsilon: float, del
 
 def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float) -> float:
     """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own."""
-    x, y = math.log(int(guess)), _log(delta_of(int(guess)))
-    x2 = x + 0.1
-    for _ in range(MOST_SECANTS_OF_SUMS):
-        if abs(math.exp(x2) - math.exp(x)) < max(0.5, NEAR * math.exp(x)):
-            break
-        y2 = _log(delta_of(int(math.exp(x2))))
-        if y2 == y or not (math.isfinite(y) and math.isfinite(y2)):
-            break
-        x, y, x2 = x2, y2, max(x2 + min((math.log(delta) - y2) * (x2 - x) / (y2 - y), 1.0), 0.0)
-    return math.exp(x2)
+    return _or_else(
+        guess,
+        root_by_secants(
+            lambda rounds: _log(delta_of(int(rounds))) - math.log(delta),
+            guess,
+            slope=STEEP,
+            settled=NEAR,
+            longest=math.inf,
+            most_steps=MOST_SECANTS_OF_SUMS,
+        ),
+    )
 
 
 def parameter_on_lines(
@@ -104,36 +110,33 @@ def parameter_by_secants(
 
     No step may be longer than `longest`, in logarithms: a guess was meant to be near.
     """
-    x = guess
-    before = None
-    for _ in range(MOST_SECANTS_OF_SUMS):
-        found = cost(x)
-        if not 0 < found < math.inf:
-            return None
-        excess = math.log(found / limit)
-        if before is not None:
-            slope = (excess - before[1]) / math.log(x / before[0])
-        step = -excess / slope if slope < 0 else math.inf
-        if not abs(step) < longest:
-            return None
-        if abs(step) <= settled:
-            return x * math.exp(step)
-        x, before = x * math.exp(step), (x, excess)
-    return None
+    return root_by_secants(
+        lambda x: _log(cost(x)) - math.log(limit),
+        guess,
+        slope=slope,
+        settled=settled,
+        longest=longest,
+        most_steps=MOST_SECANTS_OF_SUMS,
+    )
 
 
 def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
-    """The factor by which the line's rounds must grow, by secants of log delta in log rounds, nearly straight."""
-    x, y = 0.0, _log_delta(line, epsilon)
-    x2 = 0.01
-    for _ in range(SECANTS):
-        y2 = _log_delta(line * math.exp(x2), epsilon)
-        if not (math.isfinite(y) and math.isfinite(y2)) or y2 == y:
-            break
-        x, y, x2 = x2, y2, min(max(x2 + (log_delta - y2) * (x2 - x) / (y2 - y), -1.0), 1.0)
-        if abs(x2 - x) <= 1e-12:
-            break
-    return math.exp(x2)
+    """The factor by which the line's rounds must grow: log delta is nearly straight in log rounds."""
+    return _or_else(
+        1.0,
+        root_by_secants(
+            lambda multiple: _log_delta(line * multiple, epsilon) - log_delta,
+            1.0,
+            slope=STEEP,
+            settled=SETTLED,
+            longest=LONGEST,
+            most_steps=SECANTS,
+        ),
+    )
+
+
+def _or_else(guess: float, found: float | None) -> float:
+    return guess if found is None else found
 
 
 def _log_delta(line: Line, epsilon: float) -> float:

@@ -7,6 +7,7 @@ worked through in blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 from types import ModuleType
 
 import numpy as np
@@ -42,8 +43,8 @@ def in_blocks(function: Callable[..., Array | tuple[Array, ...]], *arguments: Ar
     # in a branch that is not chosen does no harm. In a chosen one it is caught as NaN below.
     with np.errstate(all="ignore"):
         for start in range(0, size, ELEMENTS_PER_BLOCK):
-            result = function(*(argument[start : start + ELEMENTS_PER_BLOCK] for argument in arguments))
-            parts.append(np.atleast_2d(result))
+            block = itemgetter(slice(start, start + ELEMENTS_PER_BLOCK))
+            parts.append(np.atleast_2d(function(*map(block, arguments))))
     answer = np.concatenate(parts, axis=1)
     if np.isnan(answer).any():
         raise NumericalError("The conversion lost all precision for these arguments; please report them.")

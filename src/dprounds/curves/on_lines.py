@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta
+from dprounds.accounting.root import root_on
 from dprounds.accounting.sums import within_doubles
 from dprounds.curves.spacing import some_rounds
 from dprounds.errors import NumericalError
@@ -38,9 +39,6 @@ WIDEST = 1e-3
 SHARED = 0.1 * WIDEST
 # How far around a root delta is looked at, relative to epsilon: where the line is tight the first distance will do.
 DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
-# Newton's method ends within this part of epsilon. Three or four steps are typical.
-SETTLED = 1e-10
-MOST_STEPS = 20
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
@@ -177,25 +175,10 @@ def _in_all_directions(lines: Sequence[Line], delta: float, guess: float) -> flo
 
 def _on_line(line: Line, delta: float, guess: float) -> float:
     """An epsilon at which the line proves `delta`, while just below it it proves more; inf where it is not tight."""
-    epsilon = _root(line, math.log(delta), guess)
+    epsilon = root_on(line, math.log(delta), guess)
     for distance in DISTANCES if epsilon > 0 else ():
         around = epsilon * np.array([1.0 - distance, 1.0 + distance])
         lower, upper = line.bracket(around)
         if upper[1] <= delta <= lower[0]:
             return float(around[1])
     return math.inf
-
-
-def _root(line: Line, log_delta: float, guess: float) -> float:
-    """About the epsilon at which the sum is delta, by Newton's method on logarithms; NaN where it is not found."""
-    epsilon = guess
-    for _ in range(MOST_STEPS):
-        value, slope = line.value_and_slope(epsilon)
-        if not (value > 0 > slope):
-            break
-        step = (log_delta - math.log(value)) * value / slope
-        # the logarithm of delta bends downward, so that a long step from the right falls short of its end
-        epsilon = min(max(epsilon + step, 0.5 * epsilon), 2.0 * epsilon)
-        if abs(step) <= SETTLED * epsilon:
-            return epsilon
-    return math.nan

@@ -385,7 +385,8 @@ class Run(Accounted, Release):
                 raise ParameterError(
                     f"A mechanism must not change: declare {name} @dataclass(frozen=True, repr=False)."
                 )
-            merged[mechanism] = merged.get(mechanism, 0) + count("rounds", rounds)
+            times = rounds if type(rounds) is int and rounds >= 0 else count("rounds", rounds)
+            merged[mechanism] = merged.get(mechanism, 0) + times
         most = max(merged.values(), default=0)
         if not most <= sys.float_info.max:
             raise ParameterError(
@@ -420,12 +421,12 @@ class Run(Accounted, Release):
         """Both directions as soon as one part has both; each is composed by itself."""
         return BOTH_DIRECTIONS if any(ADD in part.directions for part in self.mechanisms) else (REMOVE,)
 
-    @property
+    @cached_property
     def relation(self) -> str | None:
         """That of the parts that have one, which is the same for all of them."""
         return next((part.relation for part in self.mechanisms if part.relation is not None), None)
 
-    @property
+    @cached_property
     def sampling(self) -> str | None:
         """That of the parts that sample; each way once, separated by commas."""
         return ", ".join(dict.fromkeys(part.sampling for part in self.mechanisms if part.sampling is not None)) or None

@@ -5,18 +5,38 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
 
-__all__ = ["falling_root", "increasing_root", "largest_integer", "log_scale_minimum"]
+__all__ = [
+    "RootSearch",
+    "falling_root",
+    "increasing_root",
+    "largest_integer",
+    "log_scale_minimum",
+    "root_by_secants",
+]
 
 Array = NDArray[np.float64]
 
 # Bisection alone, in ratio, takes a bracket of 2^2000 to a relative 1e-16 in 64 steps; Newton needs 3 to 8.
 MOST_STEPS = 120
+# The exponential of no larger number, and of no less than minus it, is a normal double.
+LARGEST_LOG = 708.0
+# Of a bracket that begins at zero: what is left of it when its middle is asked for.
+SMALLER = 0.125
+# The power of the last factor by which a step outward grows.
+LONGER = 3.0
+LARGEST_FACTOR = 1e6
+# After so many secants in a row that creep, a step outward is taken.
+MOST_CREPT = 2
+UNIT = 2.0**-52
+# A step of no more than this part of x is one of rounding.
+SETTLED = 4.0 * UNIT
 
 
 def increasing_root(
@@ -64,44 +84,186 @@ def increasing_root(
     raise NumericalError(f"A root search did not settle within {MOST_STEPS} steps.")
 
 
+class _Seen(NamedTuple):
+    """A place that was looked at, on the scale of the search, and the value there."""
+
+    u: float
+    excess: float
+
+
+class RootSearch:
+    """Where a monotone function of one number is zero: it is told values, and says where to look next.
+
+    Whoever searches has the loop and the rule by which it ends. The next place is Newton's where a slope is told; else,
+    once both sides of the root were seen, that of Chandrupatla's rule, which takes an inverse parabola where three
+    points allow it and halves the bracket otherwise; and before that the secant's. Where these tell no place inside,
+    the bracket is halved, or steps outward grow until there is one.
+
+    Guarantee
+    ---------
+    The root is between `low` and `high`, if the signs told are those of a monotone function. It proves nothing else:
+    rounding may move a sign, and the caller checks what it needs.
+
+    Parameters
+    ----------
+    low, high
+        Where the root is sought. These ends may be asked for, but an infinite one.
+    rises
+        Whether the function rises.
+    on_logs
+        Whether x is positive and the function straighter over its logarithm.
+    slope
+        About the slope at the first place, over x or its logarithm; not a number if nothing is known.
+    reach
+        The factor of the first step outward.
+    """
+
+    def __init__(
+        self,
+        low: float,
+        high: float,
+        *,
+        rises: bool = False,
+        on_logs: bool = False,
+        slope: float = math.nan,
+        reach: float = 2.0,
+    ) -> None:
+        self.low, self.high = low, high
+        self.seen_low = self.seen_high = False
+        self._rises, self._on_logs, self._slope, self._reach = rises, on_logs, slope, reach
+        # the last place, the last one beyond the root, and the one that was either of them before
+        self._last: _Seen | None = None
+        self._beyond: _Seen | None = None
+        self._older: _Seen | None = None
+        self._crept = 0  # secants in a row that did not halve what was left
+
+    def following(self, x: float, excess: float, slope: float = math.nan) -> float:
+        """Where to look after x, where the function has this value, infinite if only its sign is known.
+
+        The `slope` is that over x, if it is known.
+        """
+        if math.isnan(excess):
+            raise NumericalError("A root search met what is not a number.")
+        here = _Seen(math.log(x) if self._on_logs else x, excess)
+        if self._last is not None:
+            if (self._last.excess > 0) == (excess > 0):
+                self._older = self._last
+            else:
+                self._older, self._beyond = self._beyond, self._last
+        self._last = here
+        if (excess > 0) != self._rises:
+            self.low, self.seen_low = x, True
+        else:
+            self.high, self.seen_high = x, True
+        u = self._place(here, slope * x if self._on_logs else slope)
+        wanted = math.exp(min(max(u, -LARGEST_LOG), LARGEST_LOG)) if self._on_logs else u
+        if not self.seen_low:
+            wanted = max(wanted, self.low)
+        if not self.seen_high and self.high < math.inf:
+            wanted = min(wanted, self.high)
+        if abs(wanted - x) <= SETTLED * abs(x):  # it may leave the bracket by a unit of rounding
+            return wanted
+        is_above = wanted > self.low or (wanted == self.low and not self.seen_low)
+        is_below = wanted < self.high or (wanted == self.high < math.inf and not self.seen_high)
+        if is_above and is_below:
+            return wanted
+        return self.halved() if self.seen_low and self.seen_high else self._outward(x)
+
+    def halved(self) -> float:
+        """The middle of the bracket: in ratio, where its ends are positive."""
+        if self.low > 0:
+            return math.sqrt(self.low) * math.sqrt(self.high)
+        return SMALLER * self.high
+
+    def _outward(self, x: float) -> float:
+        """A step to the side on which the root is, longer than the last such one."""
+        factor, self._reach = self._reach, min(self._reach**LONGER, LARGEST_FACTOR)
+        if self.seen_low:
+            return min(x * factor if x > 0 else 1.0, self.high)
+        return max(x / factor, self.low)
+
+    def _place(self, here: _Seen, slope: float) -> float:
+        """Where the root is by Newton's method, an inverse parabola or a secant; not a number if none of them tells."""
+        (a, at_a), beyond, older = here, self._beyond, self._older
+        if math.isnan(slope):
+            if beyond is not None:
+                return _between(here, beyond, older)
+            slope = self._slope
+            if older is not None and older.u != a:
+                slope = (at_a - older.excess) / (a - older.u)
+                self._crept = 0 if abs(at_a) <= 0.5 * abs(older.excess) else self._crept + 1
+                if self._crept > MOST_CREPT:
+                    return math.nan
+        return a - at_a / slope if slope != 0 and (slope > 0) == self._rises else math.nan
+
+
+def _between(here: _Seen, beyond: _Seen, older: _Seen | None) -> float:
+    """Chandrupatla's place between two points on either side of the root; not a number where values are infinite."""
+    (a, at_a), (b, at_b) = here, beyond
+    if not math.isfinite(at_a) or not math.isfinite(at_b):
+        return math.nan
+    share = at_a / (at_a - at_b)
+    if older is not None:
+        c, at_c = older
+        part, fall = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        share = 0.5
+        if fall * fall < part and (1.0 - fall) * (1.0 - fall) < 1.0 - part:
+            share = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            share += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+    room = UNIT * max(abs(a), abs(b)) / abs(b - a)
+    return a + min(max(share, room), 1.0 - room) * (b - a)
+
+
 def falling_root(function: Callable[[float], float], low: float, high: float) -> float:
     """The x between `low` and `high` at which a falling function, positive at `low` and not at `high`, is about zero.
-
-    Inverse quadratic interpolation where the last three points allow it, else bisection: Chandrupatla's rule, which
-    takes about eight evaluations where the function is smooth and never more than bisection three times over.
 
     Guarantee
     ---------
     Returns an end of a bracket two units of rounding wide, or where the function is zero. It proves nothing: rounding
     may move the sign of the function, and the caller checks what it needs.
     """
-    a, at_a = low, function(low)
-    b, at_b = high, function(high)
-    if not (at_a > 0 > at_b):
-        return a if not at_a > 0 else b
-    c, at_c = a, at_a
-    share = 0.5
+    search = RootSearch(low, high)
+    x, excess = low, function(low)
+    if not excess > 0:
+        return low
+    search.following(low, excess)
+    x = high
     for _ in range(MOST_STEPS):
-        x = a + share * (b - a)
-        at_x = function(x)
-        if (at_x > 0) == (at_a > 0):
-            c, at_c = a, at_a
-        else:
-            c, b, at_c, at_b = b, a, at_b, at_a
-        a, at_a = x, at_x
-        nearest = a if abs(at_a) < abs(at_b) else b
-        width = abs(b - a)
-        room = 2.0**-52 * abs(nearest)
-        if at_x == 0 or width <= 2.0 * room:
-            return nearest
-        part, fall = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
-        share = 0.5
-        if fall * fall < part and (1.0 - fall) * (1.0 - fall) < 1.0 - part:
-            share = at_a / (at_b - at_a) * at_c / (at_b - at_c) + (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (
-                at_c - at_b
-            )
-        share = min(max(share, room / width), 1.0 - room / width)
-    return a
+        excess = function(x)
+        following = search.following(x, excess)
+        if excess == 0 or search.high - search.low <= 2.0 * UNIT * abs(search.high):
+            return x
+        x = following
+    return x
+
+
+def root_by_secants(
+    excess: Callable[[float], float],
+    guess: float,
+    *,
+    slope: float,
+    settled: float,
+    longest: float = math.inf,
+    most_steps: int = 20,
+) -> float | None:
+    """About the x > 0 at which a function is zero that has about this slope over log x, to a relative `settled`.
+
+    Where it does not settle it is the last place; None if a value is not finite, or a step longer than `longest`, in
+    logarithms: a guess was meant to be near.
+    """
+    search, x = RootSearch(0.0, math.inf, rises=slope > 0, on_logs=True, slope=slope), guess
+    for _ in range(most_steps):
+        found = excess(x)
+        if not math.isfinite(found):
+            return None
+        following = search.following(x, found)
+        step = abs(math.log(following / x)) if following > 0 else math.inf
+        if not step < longest:
+            return None
+        x = following
+        if step <= settled:
+            break
+    return x
 
 
 # Five points a decade see every valley of a smooth function of log x that is wider than a fifth of a decade.

@@ -7,22 +7,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from dprounds import _validate
 from dprounds.accounting.best_order import RenyiCurve, parameter_by_orders
 from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import NumericalError, ParameterError
 from dprounds.mechanisms.base import Release, Run, total_rdp
+from dprounds.numerics.search import RootSearch
 from dprounds.planning.plan import checked_method, checked_release
 
 __all__ = ["Search", "delta_at_zero", "total_variation_guess"]
 
 # Below this the steps of a search are lost in rounding.
 TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
-# Where a search begins, noise as large as the signal, and how fast the ratio of its steps grows.
+# Where a search begins: noise as large as the signal.
 START = 1.0
-GALLOP = 3.0
 # How near a guess by the orders should be that lines then improve.
 ROUGH = 1e-2
 # How near secants of delta at epsilon 0 come, at the least: it is so nearly straight that their next step is closer.
@@ -189,58 +187,45 @@ class Search:
     def least(self, low: float, high: float) -> float | None:
         """The least x in [low, high] that meets the budget, from above; `low` if that does, None if `high` does not.
 
-        Brackets by galloping from the guess, then takes secants on the logarithms, in which the cost of noise is nearly
-        straight, while they stay inside of the bracket.
+        The logarithm of the cost is nearly straight in that of the noise.
         """
         x, factor = self.guess(low, high)
-        if self.meets(x):
-            passing, failing = x, x
-            while failing == passing:
-                if passing == low:
-                    return low
-                x = max(passing / factor, low)
-                passing, failing = (x, x) if self.meets(x) else (passing, x)
-                factor **= GALLOP
-        else:
-            passing, failing = x, x
-            while failing == passing:
-                if failing == high:
-                    self.raise_trouble(high)
-                    return None
-                x = min(failing * factor, high)
-                passing, failing = (x, failing) if self.meets(x) else (x, x)
-                factor **= GALLOP
-        older, newer = failing, passing
-        turns = 0
-        while passing > failing * (1.0 + self.tolerance):
-            if len(self.troubles) > MOST_TROUBLES:
-                self.raise_trouble(failing)
-            root = self.crossing(older, newer)
-            if not failing < root < passing:
-                root = self.crossing(failing, passing)
-            if passing < root * (1.0 + 0.5 * self.tolerance):  # the answer, if the other side of the root is seen too
-                x = passing / (1.0 + 0.9 * self.tolerance)
-            elif root < failing * (1.0 + 0.5 * self.tolerance):
-                x = failing * (1.0 + 0.9 * self.tolerance)
-            else:  # a nudge to the passing side, so that a step that is nearly right is an answer
-                x = root * (1.0 + 0.3 * self.tolerance)
-            turns += 1
-            if not failing < x < passing or turns % 6 == 0:  # a bisection now and then, whatever the secants do
-                x = math.sqrt(failing) * math.sqrt(passing)
-            if not failing < x < passing:
+        search = RootSearch(low, high, on_logs=True, reach=factor)
+        while True:
+            root = search.following(x, self.log_excess(x))
+            if search.seen_high and search.high == low:
+                return low
+            if search.seen_low and search.low == high:
+                self.raise_trouble(high)
+                return None
+            is_bracketed = search.seen_low and search.seen_high
+            if is_bracketed and not search.high > search.low * (1.0 + self.tolerance):
                 break
-            older, newer = newer, x
-            passing, failing = (x, failing) if self.meets(x) else (passing, x)
+            if is_bracketed and len(self.troubles) > MOST_TROUBLES:
+                self.raise_trouble(search.low)
+            x = min(max(self.nudged(root, search), low), high)
+            if is_bracketed and not search.low < x < search.high:
+                break
+        passing, failing = search.high, search.low
         self.raise_trouble(failing)
         # At delta 0 the answer may be a short decimal, exactly, and to try it costs nothing.
         short = float(f"{passing:.6g}")
         return short if not self.delta and failing < short < passing and self.meets(short) else passing
 
-    def crossing(self, x: float, y: float) -> float:
-        """Where the line through two costs, on logarithms, meets the budget; NaN where it does not."""
-        with np.errstate(all="ignore"):  # zeros and infinities end as NaN
-            above, below = (np.log(self.cost(point)) - np.log(self.limit) for point in (x, y))
-            return float(x * np.exp(above / (above - below) * np.log(y / x)))
+    def nudged(self, root: float, search: RootSearch) -> float:
+        """A place next to where the root may be, so that either outcome there is an answer or nearly one."""
+        if search.seen_high and search.high < root * (1.0 + 0.5 * self.tolerance):
+            return search.high / (1.0 + 0.9 * self.tolerance)
+        if search.seen_low and root < search.low * (1.0 + 0.5 * self.tolerance):
+            return search.low * (1.0 + 0.9 * self.tolerance)
+        return root * (1.0 + 0.3 * self.tolerance)  # to the side that meets the budget
+
+    def log_excess(self, x: float) -> float:
+        """The logarithm of the cost over the budget, of the sign by which `meets` decides."""
+        cost = self.cost(x)
+        if not 0 < cost < math.inf or not self.limit:
+            return -math.inf if self.meets(x) else math.inf
+        return math.log(cost / self.limit) if (cost > self.limit) == (cost / self.limit > 1.0) else cost - self.limit
 
     def raise_trouble(self, x: float) -> None:
         """Refuse an answer that ends where the computation failed rather than the budget: less noise may do."""

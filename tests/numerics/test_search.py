@@ -1,0 +1,106 @@
+"""The library's root search: it finds every root of a monotone function, from any guess, in few steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dprounds import NumericalError
+from dprounds.numerics.search import RootSearch, falling_root, root_by_secants
+
+Function = Callable[[float], float]
+
+# Falling functions of x over their root.
+SHAPES: dict[str, Function] = {
+    "straight": lambda ratio: 1.0 - ratio,
+    "logarithm": lambda ratio: -math.log(ratio) if ratio > 0 else 1e3,
+    "steep": lambda ratio: math.tanh(50.0 * (1.0 - ratio)),
+    "flat before it": lambda ratio: -math.expm1(min(30.0 * (ratio - 1.0), 600.0)),
+    "a step": lambda ratio: 1.0 if ratio < 1.0 else -1.0,
+    "signs alone": lambda ratio: math.inf if ratio < 1.0 else -math.inf,
+}
+ROOTS = st.floats(-12.0, 12.0).map(math.exp)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@given(root=ROOTS, below=st.floats(0.0, 0.9), above=st.floats(1.1, 16.0))
+def test_a_root_between_two_ends_is_found_to_its_last_digits(
+    shape: str, root: float, below: float, above: float
+) -> None:
+    found = falling_root(lambda x: SHAPES[shape](x / root), below * root, above * root)
+    assert abs(found - root) <= 1e-14 * root
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rises", [False, True])
+@pytest.mark.parametrize("on_logs", [False, True])
+@given(root=ROOTS, guess=st.floats(-10.0, 10.0).map(math.exp))
+def test_the_bracket_holds_the_root_and_closes_from_any_guess(
+    shape: str, rises: bool, on_logs: bool, root: float, guess: float
+) -> None:
+    search, x = RootSearch(0.0, math.inf, rises=rises, on_logs=on_logs), guess
+    for _ in range(200):
+        excess = SHAPES[shape](x / root)
+        x = search.following(x, -excess if rises else excess)
+        assert search.low <= root * (1.0 + 1e-14)
+        assert search.high >= root * (1.0 - 1e-14)
+        if search.high - search.low <= 1e-6 * search.high or abs(x - root) <= 1e-6 * root:
+            break
+    else:
+        pytest.fail(f"[{search.low}, {search.high}] after 200 steps")
+
+
+@given(root=ROOTS, guess=st.floats(-2.0, 2.0).map(math.exp))
+def test_slopes_are_used(root: float, guess: float) -> None:
+    search, x, steps = RootSearch(0.0, math.inf), guess * root, 0
+    while abs(x - root) > 1e-12 * root:
+        x, steps = search.following(x, 1.0 - (x / root) ** 2, -2.0 * x / root**2), steps + 1
+    assert steps <= 10
+
+
+def test_ends_are_asked_for_and_not_passed() -> None:
+    search = RootSearch(1.0, 8.0, on_logs=True)
+    assert search.following(2.0, math.inf) == 4.0
+    assert search.following(4.0, math.inf) == 8.0
+    assert (search.low, search.high, search.seen_low, search.seen_high) == (4.0, 8.0, True, False)
+    search = RootSearch(1.0, 8.0, slope=-1.0)
+    assert search.following(2.0, -100.0) == 1.0
+
+
+def test_a_step_of_rounding_ends_a_search_beside_its_bracket() -> None:
+    search = RootSearch(0.0, math.inf)
+    search.following(1.0, 1e-17, -1.0)
+    assert search.following(1.0, -1e-17, -1.0) == pytest.approx(1.0, rel=1e-15)
+
+
+def test_what_is_not_a_number_is_refused() -> None:
+    with pytest.raises(NumericalError):
+        RootSearch(0.0, 1.0).following(0.5, math.nan)
+
+
+@given(root=ROOTS, power=st.floats(0.3, 30.0), guess=st.floats(-1.0, 1.0).map(math.exp))
+def test_secants_settle_on_powers_at_once(root: float, power: float, guess: float) -> None:
+    asked = []
+
+    def excess(x: float) -> float:
+        asked.append(x)
+        return -power * math.log(x / root)
+
+    found = root_by_secants(excess, guess * root, slope=-1.0, settled=1e-9)
+    assert found == pytest.approx(root, rel=1e-8)
+    assert len(asked) <= 8
+
+
+def test_secants_give_up_where_a_guess_was_not_near() -> None:
+    assert root_by_secants(lambda x: 100.0 - x, 1.0, slope=-1.0, settled=1e-9, longest=1.0) is None
+    assert root_by_secants(lambda _: math.nan, 1.0, slope=-1.0, settled=1e-9) is None
+
+
+def test_places_that_were_seen_are_not_asked_for_again() -> None:
+    search = RootSearch(1e-12, 1e15)
+    assert search.following(1.0, 7.0, -1.0) == 8.0
+    assert search.following(8.0, -7.0, -1.0) == pytest.approx(math.sqrt(8.0))
