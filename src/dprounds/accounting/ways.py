@@ -50,6 +50,9 @@ HEAVY = 1.4
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
 LARGEST_SKEWNESS = 1.0
 LARGEST_RATE_OF_LEVELS = 0.2
+# A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and its values of K take as long as they
+# are far up: where q sqrt(T) is below this, levels are faster.
+LEAST_SPREAD_OF_LINES = 0.03
 # A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
@@ -282,12 +285,12 @@ def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int 
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
     on_line = law.lattice is not None or law.falls or not is_aligned
     has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
-    is_skewed = has_levels and _is_skewed(law)
-    if is_skewed:
+    levels_first = has_levels and _levels_first(law)
+    if levels_first:
         yield ByLevels(law)
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
-    if has_levels and not is_skewed:
+    if has_levels and not levels_first:
         yield ByLevels(law)
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law)
@@ -295,11 +298,14 @@ def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int 
         yield ByLine(law, True, most_nodes, start)
 
 
-def _is_skewed(law: Composition) -> bool:
-    """Whether the sum of e^L over rare and few rounds is so far from a normal law that a line would hardly fall."""
+def _levels_first(law: Composition) -> bool:
+    """Whether a line would go very far up, or hardly fall: a sum of e^L over few rare rounds is far from normal."""
     ((part, rounds),) = law.parts
     pair = part.turnable
-    if pair is None or not pair.rate < LARGEST_RATE_OF_LEVELS:
+    if pair is None:
         return False
+    if pair.rate * math.sqrt(rounds) < LEAST_SPREAD_OF_LINES:
+        return True
     spread = math.expm1(min(pair.deviation**2, 100.0))  # the variance of e^v / E[e^v], which is lognormal
-    return (spread + 3.0) * math.sqrt(spread) > LARGEST_SKEWNESS * math.sqrt(rounds)
+    is_skewed = (spread + 3.0) * math.sqrt(spread) > LARGEST_SKEWNESS * math.sqrt(rounds)
+    return is_skewed and pair.rate < LARGEST_RATE_OF_LEVELS
