@@ -46,6 +46,7 @@ def test_a_job_is_reserved_committed_and_seen(ledger: Typed) -> None:
     assert "patients" in ledger("status")[1]
     code, out, _ = ledger("history patients")
     assert [word for word in ("open", "reserve", "commit") if word in out] == ["open", "reserve", "commit"]
+    assert json.loads(ledger("history patients --json")[1])[0]["at"][:19].replace("T", " ") in out
     assert ledger("verify") == (0, "Everything fits: 1 data set.", "")
 
 
@@ -154,6 +155,13 @@ def test_blocks_are_named_one_by_one(ledger: Typed) -> None:
     status = json.loads(ledger("status days --json")[1])
     assert (status["blocks"], status["order"]) == (2, 5.0)
     assert json.loads(ledger("status days --block 2026-03 --json")[1])["share_left"] == 1.0
+    out = ledger("status days")[1]
+    assert " is left of the fullest of 2 blocks; " in out
+    assert "1 job reserved" in out
+    # the reading of one block is none of the data set
+    out = ledger("status days --block 2026-03")[1]
+    assert "100.00 % is left of block 2026-03; " in out
+    assert "about the records of block 2026-03 alone what is spent so far by the odometer: ε = 0.75" in out
 
 
 @pytest.mark.parametrize(

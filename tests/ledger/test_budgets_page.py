@@ -17,6 +17,7 @@ from dprounds.ledger import Ledger
 
 playwright: Any = pytest.importorskip("playwright.sync_api", reason="the page is driven by Playwright")
 pytest.importorskip("fastapi", reason="the page needs the extra web")
+parquet: Any = pytest.importorskip("pyarrow.parquet", reason="one of the files is Parquet")
 
 from tests.web.conftest import Served, start  # noqa: E402  (after the check that it can be imported)
 from tests.web.test_browser import ARGUMENTS, CONTRAST, PATIENCE  # noqa: E402  (as above)
@@ -99,6 +100,11 @@ def test_a_token_shows_its_budgets_and_nothing_stays_without_it(
         download.value.save_as(tmp_path / "history.csv")
         with (tmp_path / "history.csv").open(newline="") as file:
             assert len(list(csv.DictReader(file))) == 31
+
+        with page.expect_download() as download:
+            page.locator("#history-parquet").click()
+        download.value.save_as(tmp_path / "history.parquet")
+        assert parquet.read_table(tmp_path / "history.parquet").num_rows == 31
 
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         worst, where = page.evaluate(CONTRAST)
@@ -190,6 +196,7 @@ def test_the_curve_falls_where_money_came_back_and_ends_where_the_status_does(em
         # the curve is drawn to a tenth of a pixel
         assert page.evaluate(STEPS_OF_CURVE) == pytest.approx(heights, abs=2e-3)
         playwright.expect(left).to_have_text(f"{int((1 - spent()) * 10_000) / 100:.2f} % left")
+        playwright.expect(page.locator("#budget-published")).to_contain_text("1 job reserved, 1 committed, 1 voided.")
 
         ledger.commit("stopped early", "2", made=Gaussian(20.0) * 10)
         heights.append(spent())
@@ -229,6 +236,7 @@ def test_blocks_are_shown_with_the_least_left_first_and_asked_about(
         least = f"{int(found[0].share_left * 10_000) / 100:.2f} %"
         expect(left).to_have_text(f"{least} left in the fullest of 31 blocks")
         expect(page.locator("#budget-published")).to_contain_text(f"{least} is left in the fullest of 31 blocks; that")
+        expect(page.locator("#budget-published")).to_contain_text("2 jobs reserved")
         others = f"{int(found[12].share_left * 10_000) / 100:.2f} %"
         expect(page.locator("#blocks-others")).to_have_text(
             f"19 other blocks have {others} left each, or more. A block that no job has named has the whole budget."

@@ -228,6 +228,15 @@ def test_a_byte_that_was_changed_is_found_or_changes_nothing(filled: Ledger, pat
     assert found > 10
 
 
+def test_a_table_whose_name_is_damaged_is_refused(filled: Ledger, path: Path) -> None:
+    """SQLite's own message holds the damaged name then, which is no UTF-8."""
+    settled(path, filled)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"dprounds_settings", b"dpro\xf5nds_settings", 1))
+    with pytest.raises(LedgerError, match="is damaged: restore it from a backup"):
+        Ledger(f"sqlite:///{path}", timeout=1.0)
+
+
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_file_cut_short_is_refused(filled: Ledger, path: Path, share: float) -> None:
     settled(path, filled)

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,6 +52,13 @@ def test_a_refusal_says_what_is_left_and_what_would_fit(ledger: Ledger) -> None:
     assert "'patients' (epsilon 6, delta 1e-05) does not allow this job" in str(refused.value)
     assert str(refused.value).endswith("3 of its 100 rounds would fit.")
     assert kinds(ledger) == ["open", "reserve"]
+    # what is left is rounded down, and the cost up, as everywhere
+    cap, cost = ledger.budget("patients").filter.caps[0], ledger.cost("patients", STEP * 100).cost["rdp_remove"]
+    left = cap - ledger.cost("patients", STEP * 600).cost["rdp_remove"]
+    fields: dict[str, Any] = dict(refused.value.fields)
+    assert fields["share"] == math.floor(Fraction(left, cap) * 10**4) / 10**4
+    assert left * UNIT * (1 - Fraction(1, 10**5)) < Fraction(fields["left"]) <= left * UNIT
+    assert cost * UNIT <= Fraction(fields["cost"]) < cost * UNIT * (1 + Fraction(1, 10**5))
     assert ledger.reserve("patients", STEP * 3, key="second").state == "reserved"
 
 
@@ -67,7 +75,7 @@ def test_work_under_a_grant_is_charged_before_it_begins_and_committed_after(ledg
     assert [(entry.kind, entry.by) for entry in ledger.history("patients")] == [
         ("open", ""),
         ("reserve", "research"),
-        ("begin", ""),
+        ("begin", "research"),
         ("commit", "research"),
     ]
     with (
@@ -242,6 +250,10 @@ def test_every_block_has_the_whole_budget_and_a_job_charges_all_or_none(ledger: 
     ledger.void("patients", "d", reason="never started")
     assert ledger.status("patients", block="2026-03").share_left == 1.0
     assert ledger.status("patients").share_left < 0.13
+    wrong: Any
+    for wrong in (5, "2026-01", [], True):
+        with pytest.raises(ParameterError, match="blocks must list those that the job reads"):
+            ledger.reserve("patients", STEP, key="e", blocks=wrong)
     with pytest.raises(ParameterError, match="blocks must list those that the job reads"):
         ledger.reserve("patients", STEP, key="e")
     with pytest.raises(ParameterError, match="another list of blocks"):

@@ -6,7 +6,7 @@ import json as json_text
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -37,6 +37,7 @@ A token is for one budget or for all, and has a scope: read, spend (which includ
 
 Example: dprounds ledger token create nightly --budget patients --scope spend"""
 LEDGER, JOB = "The ledger", "The job"
+TIME = "time (UTC)"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The data set.")]
 Key = Annotated[
@@ -280,7 +281,7 @@ def status(
             ],
         )
         return
-    for line in _described(found[0]):
+    for line in _described(found[0], block):
         print(line)
 
 
@@ -311,8 +312,12 @@ def history(
     if json:
         _print_json(entries)
     else:
-        columns = ("number", "at", "kind", "key", "by", "run")
-        _table(columns, [tuple(entry[column] for column in columns) for entry in entries])
+        rows = []
+        for entry in entries:  # the detail of an opening is all that was fixed; a file holds it
+            reason = entry["detail"] if entry["kind"] == "void" else entry["run"]
+            time = entry["at"][:19].replace("T", " ")
+            rows.append((entry["number"], time, entry["kind"], entry["key"], entry["by"], reason))
+        _table(("number", TIME, "kind", "key", "by", "run or reason"), rows)
 
 
 def verify(*, url: Url = None, json: Json = False) -> None:
@@ -449,20 +454,26 @@ def _ledger(url: str | None) -> Iterator[Ledger]:
         found.close()
 
 
-def _described(found: Status) -> Iterator[str]:
-    """A budget in a few lines, with what may be published of it."""
+def _described(found: Status, block: str | None) -> Iterator[str]:
+    """A budget, or one block of it, in a few lines, with what may be published of it."""
     from dprounds.questions.wording import EPSILON, plain
 
     yield f"{found.name}: {_budget(found)}, {found.filter} filter, {found.relation}"
     if found.note:
         yield found.note
-    of = f" of the fullest of {found.blocks:,} blocks" if found.has_blocks else ""
+    of, about = "", ""
+    if block is not None:
+        of, about = f" of block {block}", f" about the records of block {block} alone"
+    elif found.has_blocks and found.blocks:
+        of = " of its one block" if found.blocks == 1 else f" of the fullest of {found.blocks:,} blocks"
     yield f"{_percent(found.share_left)} is left{of}; about ε = {EPSILON.text(found.epsilon_spent)} is spent."
-    yield f"{found.reserved:,} jobs reserved, {found.committed:,} committed, {found.voided:,} voided."
+    jobs = "1 job" if found.reserved == 1 else f"{found.reserved:,} jobs"
+    yield f"{jobs} reserved, {found.committed:,} committed, {found.voided:,} voided."
     yield f"You may publish: {_budget(found)}, whatever was asked and however it was chosen."
     if found.reading is not None:
         at = f" at δ = {plain(found.delta)}" if found.delta else ""
-        yield f"You may also publish what is spent so far by the odometer: ε = {EPSILON.text(found.reading)}{at}."
+        said = f"ε = {EPSILON.text(found.reading)}{at}"
+        yield f"You may also publish{about} what is spent so far by the odometer: {said}."
     if found.delta:
         yield "What is left and about what is spent is no guarantee: do not state it as one."
 
@@ -510,7 +521,7 @@ def _print_json(told: object) -> None:
     print(json_text.dumps(told, indent=2, ensure_ascii=encoding.lower().replace("-", "") != "utf8", allow_nan=False))
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -518,7 +529,7 @@ def _table(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:
 
     drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        drawn.add_column(column)
+        drawn.add_column(column, no_wrap=column == TIME)
     for row in rows:
         drawn.add_row(*(escape(f"{value:,}" if isinstance(value, int) else str(value)) for value in row))
     Console(highlight=False).print(drawn)

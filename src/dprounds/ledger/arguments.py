@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dprounds._validate import show
 from dprounds.errors import ParameterError
@@ -20,7 +20,7 @@ def named_blocks(budget: Budget, blocks: Sequence[str] | None) -> tuple[str, ...
         if blocks is not None:
             raise ParameterError("The budget of {name} has no {argument}.", argument="blocks", name=show(budget.name))
         return WHOLE
-    if blocks is None or isinstance(blocks, str) or not list(blocks):
+    if not isinstance(blocks, Iterable) or isinstance(blocks, str) or not list(blocks):
         raise ParameterError(
             "{argument} must list those that the job reads: the budget of {name} has blocks.",
             argument="blocks",

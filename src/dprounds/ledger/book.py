@@ -69,13 +69,13 @@ class Grant:
         """Which data sets are neighbours by the budget."""
         return self.ledger.budget(self.budget).relation
 
-    def begin(self) -> None:
+    def begin(self, *, by: str = "") -> None:
         """Say that the work begins, once: whoever asks again is refused, and the job can no longer be voided.
 
         So no work is done twice for one charge, by two processes or again after a crash. `Ledger.spend` and the
         training loops here say so by themselves.
         """
-        self.ledger.begin(self.budget, self.key)
+        self.ledger.begin(self.budget, self.key, by=by)
         self.state, self._is_unused = BEGUN, True
 
     def take(self, *, resumes: bool) -> None:
@@ -357,7 +357,7 @@ class Ledger:
                 state=grant.state,
                 advice="Use another key for another job, or go on from a checkpoint with `grant`.",
             )
-        grant.begin()
+        grant.begin(by=by)
         yield grant
         grant.commit(by=by)
 

@@ -73,7 +73,8 @@ class Status:
     share_left
         The part of the budget that is left, in [0, 1], rounded down.
     reading
-        The odometer: the least level that was not passed; None beyond the last one.
+        The odometer: the least level that was not passed; None beyond the last one. Asked of one block, it holds for
+        the records of that block alone.
     entries
         The number of entries of the history.
     reserved, committed, voided

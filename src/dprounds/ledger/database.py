@@ -103,10 +103,16 @@ class Database:
                 raise LedgerError(
                     f"Waited {self.timeout:g} s for a connection to {self.name}: too many threads use this ledger."
                 ) from error
+            except UnicodeDecodeError as error:  # SQLite's own complaint names a table whose name is damaged
+                raise LedgerError(self._damaged) from error
             except SQLAlchemyError as error:
                 raise LedgerError(f"The ledger {self.name} does not work: {_first_line(error)}") from error
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2.0 * pause, LONGEST_PAUSE)
+
+    @property
+    def _damaged(self) -> str:
+        return f"{self.name} is damaged: restore it from a backup, and run `verify`."
 
     def _trouble(self, error: DBAPIError) -> LedgerError:
         """One sentence that says what to do."""
@@ -117,7 +123,8 @@ class Database:
             "disk is full": f"The disk of {self.name} is full: nothing was written.",
             "disk I/O error": f"The disk of {self.name} does not take what is written to it, or is full.",
             "unable to open database file": f"{self.name} cannot be opened: check the folder and its permissions.",
-            "malformed": f"{self.name} is damaged: restore it from a backup, and run `verify`.",
+            "malformed": self._damaged,
+            "Could not decode": self._damaged,
             "not a database": f"{self.name} is no SQLite database, or it is damaged: restore it from a backup.",
         }
         for words, sentence in known.items():

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Protocol
 
@@ -120,10 +121,10 @@ def exceeded(
         name=show(budget.name),
         epsilon=fixed.epsilon,
         delta=fixed.delta,
-        cost=_real(cost[over]),
+        cost=_six_digits(cost[over], ROUND_CEILING),
         what=SUMS_IN_WORDS[fixed.sums[over]],
-        left=_real(has),
-        share=float(Fraction(has, fixed.caps[over])) if fixed.caps[over] else 0.0,
+        left=_six_digits(has, ROUND_FLOOR),
+        share=math.floor(Fraction(has, fixed.caps[over]) * 10**4) / 10**4 if fixed.caps[over] else 0.0,
         rounds=fit,
     )
 
@@ -138,9 +139,6 @@ def _share_up(amount: int, cap: int) -> float:
         return math.inf
 
 
-def _real(units: int) -> float:
-    """An amount as a number; infinite beyond the doubles."""
-    try:
-        return float(units * UNIT)
-    except OverflowError:
-        return math.inf
+def _six_digits(units: int, rounding: str) -> float:
+    """An amount as a number of six digits, rounded to a side; infinite beyond the doubles."""
+    return float(Context(prec=6, rounding=rounding).divide(Decimal(units), Decimal(UNIT.denominator)))

@@ -138,7 +138,7 @@ async function show(name) {
   const odometer = reads ? `, or what is spent so far by the odometer: ${stated({ ...status, epsilon: status.reading })}` : "";
   at("budget-published").textContent = `You may publish ${stated(status)}${odometer}. `
     + `${down(status.share_left)} is left${ofFullest(status)}; that is no guarantee. `
-    + `${status.reserved.toLocaleString("en")} jobs reserved, ${status.committed.toLocaleString("en")} committed, ${status.voided.toLocaleString("en")} voided.`;
+    + `${many(status.reserved, "job")} reserved, ${status.committed.toLocaleString("en")} committed, ${status.voided.toLocaleString("en")} voided.`;
   at("spent-caption").textContent = status.has_blocks ? "Share spent over time, of the fullest block" : "Share spent over time";
   for (const id of ["blocks", "job-blocks"]) at(id).hidden = !status.has_blocks;
   if (at("blocks-asked").dataset.of !== name) at("blocks-asked").value = "";
@@ -231,7 +231,7 @@ at("ask-cost").addEventListener("click", () => attempt("job-refusal", async () =
   say("job-cost", `This job of ${many(Number(run.rounds), "round")} would cost ${up(price.share)} of the budget of ${price.name}${each}, of which ${down(price.share_left)} is left${fullest}. It fits.${fresh}`);
 }));
 
-for (const kind of ["csv", "json"]) {
+for (const kind of ["csv", "json", "parquet"]) {
   at(`history-${kind}`).addEventListener("click", () => attempt("budgets-refusal", async () => {
     const response = await request("export", { query: { name: chosen, format: kind } });
     save(`history.${kind}`, response.headers.get("content-type"), await response.blob());
