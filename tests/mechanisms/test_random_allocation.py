@@ -175,6 +175,26 @@ def test_rdp_is_finite_at_every_order_and_below_the_gaussian() -> None:
         assert rdp[orders == order] >= least
 
 
+@pytest.mark.parametrize("sigma", [0.05, 0.12])
+def test_with_too_little_noise_for_any_moment_the_steps_count_as_known(sigma: float) -> None:
+    run, plain = RandomAllocation(Gaussian(sigma), steps=100) * 30, Gaussian(sigma) * 30
+    assert run.epsilon(delta=1e-5, method="balle") == plain.epsilon(delta=1e-5, method="balle")
+    assert run.guarantee(delta=1e-5).method == "optimal"
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(0.57, 2), (0.3, 2), (0.55, 3)])
+def test_orders_at_which_no_moment_is_computed_lie_between_those_at_which_one_is(sigma: float, steps: int) -> None:
+    """Some powers of so few steps of so little noise would take too long; K is convex, and 0 at 0."""
+    run = RandomAllocation(Gaussian(sigma), steps) * 1
+    exact = run.epsilon(delta=1e-5, method="exact")
+    assert exact <= run.epsilon(delta=1e-5, method="balle") <= (Gaussian(sigma) * 1).epsilon(delta=1e-5, method="balle")
+    orders = 1.0 + np.array([1e-3, 1e-2, 1 / 64, 0.1, 0.5])
+    rdp = np.asarray(run.rdp(orders))
+    assert (np.diff(rdp) >= -1e-9 * rdp[1:]).all()
+    # order 2 from the definition: E[S^2] = 1 + (e^(1/σ²) - 1)/t
+    assert (rdp <= math.log1p(math.expm1(sigma**-2) / steps) * (1 + 1e-9)).all()
+
+
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [

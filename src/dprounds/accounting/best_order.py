@@ -46,10 +46,23 @@ class Guess(NamedTuple):
     order: float
 
 
-def epsilon_by_orders(rdp: RenyiCurve, *, infinite_mass: float, delta: float, method: str) -> Proof:
+# At this relative width of the bracket of a search the best order's value is known to the square of it.
+NARROW = 1e-7
+
+
+def epsilon_by_orders(
+    rdp: RenyiCurve,
+    *,
+    infinite_mass: float,
+    delta: float,
+    method: str,
+    near_order: float | None = None,
+    narrow: float = NARROW,
+) -> Proof:
     """Least epsilon at `delta` that any order of the curve certifies by `method`. Errs upward.
 
-    The curve is that of the finite losses; the mass at infinity is part of every delta and is taken off first.
+    The curve is that of the finite losses; the mass at infinity is part of every delta and is taken off first. The best
+    order of a similar run may be given, and how closely it is sought.
     """
     if infinite_mass == delta:  # nothing is left for finite losses, so epsilon must be above them all
         return Proof(float(rdp(np.array([math.inf]))[0]), math.inf)
@@ -61,7 +74,7 @@ def epsilon_by_orders(rdp: RenyiCurve, *, infinite_mass: float, delta: float, me
     def convert(given: Array, orders: Array, by: str) -> Array:
         return converted_epsilon(given, orders, np.full_like(orders, rest), by)
 
-    return _best(_remembered(rdp), convert, method)
+    return _best(_remembered(rdp), convert, method, near_order=near_order, narrow=narrow)
 
 
 def delta_by_orders(rdp: RenyiCurve, *, infinite_mass: float, epsilon: float, method: str) -> Proof:
@@ -103,7 +116,7 @@ SLOPE_OF_NOISE = -2.0
 # Closer than the tolerance of any search that starts from here.
 SETTLED = 1e-9
 # A minimum is known to the square of the width of its bracket.
-NARROW = 1e-5
+NARROW_FOR_GUESS = 1e-5
 # Where the best order is at a bend of the curve, its value is known to about the width itself.
 SHARE_OF_SETTLED = 0.5
 
@@ -116,14 +129,12 @@ def parameter_by_orders(
     method: str,
     start: float,
     settled: float = SETTLED,
-    near_order: float | None = None,
 ) -> Guess | None:
     """About the x > 0 at which a run of rdp ``rdp(x)``, cheaper as x grows, just meets the budget; None if not found.
 
     As for rounds, the budget of an order does not depend on x, so no epsilon is computed: at the answer the best
     order's rdp is its budget. The best order depends little on x: x is moved to where the one found last meets its
-    budget, until it stays within a relative `settled`. It is a guess for a search that checks. The best order of a
-    similar run may be given.
+    budget, until it stays within a relative `settled`. It is a guess for a search that checks.
     """
 
     def log_excess(curve: RenyiCurve, t: Array) -> Array:
@@ -131,8 +142,8 @@ def parameter_by_orders(
         with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
             return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 
-    narrow = max(NARROW, SHARE_OF_SETTLED * settled)
-    x, best_t = start, None if near_order is None else near_order - 1.0
+    narrow = max(NARROW_FOR_GUESS, SHARE_OF_SETTLED * settled)
+    x, best_t = start, None
     for _ in range(MOST_ORDERS):
         best_t = log_scale_minimum(partial(log_excess, rdp(x)), near=best_t, narrow=narrow)[1]
         at_best = np.array([best_t])
@@ -156,13 +167,21 @@ def parameter_by_orders(
 LOOSER = {"optimal": "closed-form", "closed-form": "balle"}
 
 
-def _best(rdp: RenyiCurve, convert: Callable[[Array, Array, str], Array], method: str) -> Proof:
+def _best(
+    rdp: RenyiCurve,
+    convert: Callable[[Array, Array, str], Array],
+    method: str,
+    *,
+    near_order: float | None = None,
+    narrow: float = NARROW,
+) -> Proof:
     """The least that `convert` makes of the curve, the infinite order included.
 
     The order that the next looser method found best is tried as well: at it this method is no worse, so the methods
     stay in order whatever the two searches round to.
     """
-    value, t = log_scale_minimum(lambda t: convert(rdp(1.0 + t), 1.0 + t, method))
+    near = None if near_order is None else near_order - 1.0
+    value, t = log_scale_minimum(lambda t: convert(rdp(1.0 + t), 1.0 + t, method), near=near, narrow=narrow)
     candidates = [Proof(value, 1.0 + t)]
     others = [math.inf]
     if method in LOOSER:

@@ -219,14 +219,38 @@ class RandomAllocation(Accounted, Mechanism):
             return always._bounds(orders)
         t = orders - 1.0
         plain = self._known_steps._bounds(orders)
-        last = self._largest_t
-        known = np.unique(np.concatenate([[SMALL_T, last], t[t < last]]))
-        cost = self._cost(known)
-        bounds = np.interp(t, known, cost) / t
-        bounds = np.where(t < SMALL_T, np.minimum(bounds, cost[known == SMALL_T] / SMALL_T), bounds)
+        small, beyond = t < SMALL_T, t >= self._largest_t
+        # only what is asked for: every power may take a table of its own
+        ends = [SMALL_T] * bool(small.any()) + [self._largest_t] * bool(beyond.any())
+        known, cost = self._known_costs(np.unique(np.concatenate([ends, t[~beyond]])))
+        if not known.size:  # there is too little noise
+            return plain
+        # K is convex, and K(0) = 0
+        bounds = np.interp(t, np.append(0.0, known), np.append(0.0, cost)) / t
+        if SMALL_T in known:
+            at_end = float(cost[known == SMALL_T][0]) / SMALL_T
+            bounds = np.where(small, np.minimum(bounds, at_end), bounds)
+        last = float(known[-1])
         if (t > last).any():
             bounds = np.where(t > last, self._cost_beyond(last, float(cost[-1]), t) / t, bounds)
         return np.minimum(above(bounds, RELATIVE_ERROR * bounds + ABSOLUTE_ERROR), plain)
+
+    def _known_costs(self, t: Array) -> tuple[Array, Array]:
+        """The t, of a row, at which K is computed, and upper bounds of it there in both directions."""
+        t = t[(t > 0) & (t <= self._largest_t)]
+        if not t.size:
+            return t, t
+        try:
+            cost = self._cost(t)
+        except NumericalError:
+            cost = np.concatenate([self._cost_if_known(one) for one in t.reshape(-1, 1)])
+        return t[cost < math.inf], cost[cost < math.inf]
+
+    def _cost_if_known(self, t: Array) -> Array:
+        try:
+            return self._cost(t)
+        except NumericalError:
+            return np.full(t.size, math.inf)
 
     def _cost(self, t: Array) -> Array:
         """Upper bounds of K in both directions."""

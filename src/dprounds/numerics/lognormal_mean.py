@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -273,9 +273,12 @@ class LognormalMean:
         exponents = loggamma(q).real + log_mean - q * math.log(math.cos(angle) * self.count)
         return np.asarray((exponents - right[:, None] * (q - p)).min(axis=-1) + math.log(2.0))
 
-    @cached_property
+    @property
     def log_integer_means(self) -> Array:
         """The logarithms of E[S^n], rounded up."""
+        return _remembered_integer_means(self)
+
+    def _log_integer_means(self) -> Array:
         most = int(self.most_power + LEAST_EXPONENT + 1.0)
         k = np.arange(most + 1)
         log_scale = math.log(most / math.e)  # so that no coefficient is out of the range of doubles
@@ -572,6 +575,11 @@ def _product(one: Matrix, other: Matrix) -> Matrix:
 @lru_cache(maxsize=MOST_REMEMBERED)
 def _remembered_rays(mean: LognormalMean, n: range, p_low: float, p_high: float) -> list[_Ray]:
     return mean._rays(n, p_low, p_high, 0.0, 0.0)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _remembered_integer_means(mean: LognormalMean) -> Array:
+    return mean._log_integer_means()
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

@@ -24,7 +24,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from dprounds import _validate
-from dprounds.accounting.best_order import Guess, parameter_by_orders
+from dprounds.accounting.best_order import Guess, epsilon_by_orders
 from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms import Run
@@ -43,6 +43,10 @@ TOLERANCE = 1e-6
 SETTLED = 2e-5
 # What a Rényi account would lose is wanted to a few digits.
 RENYI_TOLERANCE = 1e-3
+# A step of a secant this short, relative, ends in a point that is a tenth of it away.
+RENYI_SETTLED = 2e-3
+# Relative, of the best order: at a bend of the curve epsilon is known to about as much.
+RENYI_NARROW = 5e-4
 # The floor divides every excess, so that it is sought to more digits than they have.
 FLOOR_TOLERANCE = 1e-12
 # So many batch sizes are compared unless others are given: all records, and the largest powers of two below.
@@ -299,7 +303,9 @@ class Planner:
             plan = self.least_noise(make_run, ratio * self.limit_noise(batch_size, rounds))
             renyi = Guess(math.nan, math.nan)
             if with_renyi:
-                renyi = self.renyi_noise(make_run, plan.value, known[-1].renyi_order if known else None)
+                # what a Rényi account asks for in addition changes slowly too
+                more = (1.0 + known[-1].renyi_excess) / (1.0 + known[-1].excess) if known else 1.0
+                renyi = self.renyi_noise(make_run, more * plan.value, known[-1].renyi_order if known else None)
         except InfeasibleError as error:
             raise InfeasibleError(f"With batches of {batch_size:,} for {rounds:,} rounds: {error}") from None
         records = self.loader.records_per_round(batch_size, self.dataset_size)
@@ -332,14 +338,11 @@ class Planner:
 
         There they cost as much as one Gaussian with :math:`1/\sigma_1^2 = T q^2 (e^{1/\sigma^2} - 1)` [BDLS20].
         """
-        rate = batch_size / self.dataset_size
+        rate = float(self.loader.records_per_round(batch_size, self.dataset_size)) / self.dataset_size
         return 1.0 / math.sqrt(math.log1p(1.0 / (rounds * (rate * self.floor_noise_multiplier) ** 2)))
 
     def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
         """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
-        square = 1.0 / (near * near)
-        # epsilon of a Gaussian falls about as a power of its noise, here with the noise of the limit above
-        slope = -self.floor_elasticity * square / -math.expm1(-square)
         with suppress(NumericalError):
             found = parameter_on_lines(
                 lambda noise: make_run(noise).law(),
@@ -347,10 +350,10 @@ class Planner:
                 delta=self.delta,
                 guess=near,
                 settled=SETTLED,
-                slope=slope,
+                slope=self.slope(near),
             )
             if found is not None:
-                noise = found * (1.0 + 0.2 * TOLERANCE)
+                noise = found * (1.0 - 0.4 * TOLERANCE / self.slope(found))  # the middle of what is accepted
                 cost = make_run(noise).epsilon(delta=self.delta)
                 # epsilon falls at least as fast as one over the noise, so that much less noise would exceed the budget
                 if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
@@ -358,29 +361,35 @@ class Planner:
         return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE)
 
     def renyi_noise(self, make_run: Callable[[float], Run], near: float, near_order: float | None) -> Guess:
-        """The noise multiplier that a Rényi account asks for, and its best order."""
-        found = parameter_by_orders(
-            lambda noise: make_run(noise).finite_rdp,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=RENYI,
-            start=near,
-            settled=RENYI_TOLERANCE,
-            near_order=near_order,
-        )
-        # where the curve bends at the best order, the guess may be poor: epsilon itself decides
-        by_orders = Guess(near, near_order or 2.0) if found is None else found
+        """The noise multiplier that a Rényi account asks for, sought from `near`, and its best order."""
+        order = near_order
+
+        def cost(noise: float) -> float:
+            nonlocal order
+            found = epsilon_by_orders(
+                make_run(noise).finite_rdp,
+                infinite_mass=0.0,
+                delta=self.delta,
+                method=RENYI,
+                near_order=order,
+                narrow=RENYI_NARROW,
+            )
+            order = found.order if found.order < math.inf else None
+            return found.value
+
         noise = parameter_by_secants(
-            lambda noise: make_run(noise).epsilon(delta=self.delta, method=RENYI),
-            limit=self.epsilon,
-            guess=by_orders.value,
-            settled=RENYI_TOLERANCE,
+            cost, limit=self.epsilon, guess=near, settled=RENYI_SETTLED, slope=self.slope(near)
         )
         if noise is None:
             noise = plan_noise_multiplier(
                 make_run, epsilon=self.epsilon, delta=self.delta, method=RENYI, tolerance=RENYI_TOLERANCE
             ).value
-        return Guess(noise, by_orders.order)
+        return Guess(noise, order or math.nan)
+
+    def slope(self, noise: float) -> float:
+        """About the power of the noise with which epsilon falls: that of the Gaussian of `limit_noise`."""
+        square = 1.0 / (noise * noise)
+        return -self.floor_elasticity * square / -math.expm1(-square)
 
     @cached_property
     def floor_elasticity(self) -> float:
