@@ -339,10 +339,13 @@ def _vertex(x: Array, y: Array) -> float:
     return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
 
 
-def largest_integer(cost: Callable[[int], float], limit: float, *, guess: int, most: int) -> int | None:
+def largest_integer(
+    cost: Callable[[int], float], limit: float, *, guess: int, most: int, slope: float = 0.5
+) -> int | None:
     """The largest n in [0, most] whose cost, growing with n, is within `limit`; None if that of 0 is not.
 
-    Takes secants of the logarithms, in which costs are nearly straight, from `guess`: a good one takes two calls. Steps
+    Takes secants of the logarithms, in which costs are nearly straight, from `guess`: a good one takes two calls. The
+    first goes by `slope`, the power of n with which the cost is expected to grow. Steps
     that only bracket the answer, or halve what brackets it, come between, so that a bad one takes a few dozen. The n
     that is returned was within the limit and n + 1 was not, unless n is `most`.
     """
@@ -354,7 +357,7 @@ def largest_integer(cost: Callable[[int], float], limit: float, *, guess: int, m
         low, high = (n, high) if value <= limit else (low, n)
         if high - low <= 1:
             return low if low >= 0 else None
-        following = _crossing((n, value), last, limit)
+        following = _crossing((n, value), last, limit, slope)
         # the number within the limit next to the crossing, and if that is known, the one beyond it
         wanted = low + 1 if following is None else max(math.floor(min(following, most)), low)
         wanted = wanted + 1 if wanted == low else wanted
@@ -366,12 +369,11 @@ def largest_integer(cost: Callable[[int], float], limit: float, *, guess: int, m
     raise AssertionError("unreachable")
 
 
-def _crossing(point: tuple[int, float], other: tuple[int, float] | None, limit: float) -> float | None:
-    """Where the line through two points, on logarithms, meets the limit; one alone is taken to grow like a root."""
+def _crossing(point: tuple[int, float], other: tuple[int, float] | None, limit: float, slope: float) -> float | None:
+    """Where the line through two points, on logarithms, meets the limit; that through one alone has `slope`."""
     n, value = point
     if not (n > 0 and 0 < value < math.inf and limit > 0):
         return None
-    slope = 0.5
     if other is not None and other[0] > 0 and 0 < other[1] < math.inf and other[0] != n:
         slope = math.log(value / other[1]) / math.log(n / other[0])
     step = (math.log(limit) - math.log(value)) / slope if slope > 0 else math.nan

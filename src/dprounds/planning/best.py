@@ -30,6 +30,8 @@ WITHIN_INTERVAL = _validate.Interval.parse("(0, inf)")
 MOST_EPOCHS = 10**5
 # The noise at which a sampled Gaussian is about a tenth above the floor, where the search for epochs begins.
 NOISE_AT_TENTH = 1.7
+# With about this power of the epochs the allowance of delta grows near the answer.
+GROWTH = 2.0
 # The largest number below one.
 NOT_WITHIN = math.nextafter(1.0, 0.0)
 
@@ -200,7 +202,7 @@ def _epochs_within(planner: Planner, sizes: Sequence[int], within: float) -> dic
     with them: no noise need be sought.
     """
     found: dict[int, int | None] = {}
-    noise = NOISE_AT_TENTH
+    before = noise = NOISE_AT_TENTH
     for size in sorted(sizes, reverse=True):
         batches = batches_per_epoch(size, planner.dataset_size)
         records = float(planner.loader.records_per_round(size, planner.dataset_size))
@@ -215,11 +217,12 @@ def _epochs_within(planner: Planner, sizes: Sequence[int], within: float) -> dic
             ratio = planner.delta / reached if reached else math.inf
             return max(ratio, 1.0) if reached <= planner.delta else min(ratio, NOT_WITHIN)
 
-        guess = min(max((noise / at_one) ** 2, 1.0), MOST_EPOCHS)
-        last = largest_integer(allowance, NOT_WITHIN, guess=round(guess), most=MOST_EPOCHS) or 0
+        # from one batch size to the next the noise changes half as much as it did before
+        guess = min(max(noise / before * (noise / at_one) ** 2, 1.0), MOST_EPOCHS)
+        last = largest_integer(allowance, NOT_WITHIN, guess=round(guess), most=MOST_EPOCHS, slope=GROWTH) or 0
         found[size] = epochs = last + 1 if last < MOST_EPOCHS else None
         if epochs is not None and epochs > 1:
-            noise = at_one * math.sqrt(epochs)
+            before, noise = noise, at_one * math.sqrt(epochs)
     return found
 
 
