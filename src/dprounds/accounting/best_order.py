@@ -142,13 +142,15 @@ def parameter_by_orders(
         with np.errstate(invalid="ignore", divide="ignore"):  # an order without a budget proves nothing
             return np.asarray(np.nan_to_num(np.log(curve(1.0 + t)) - np.log(budget), nan=np.inf))
 
+    def excess_at(t: float, x: float) -> float:
+        return float(log_excess(rdp(x), np.array([t]))[0])
+
     narrow = max(NARROW_FOR_GUESS, SHARE_OF_SETTLED * settled)
     x, best_t = start, None
     for _ in range(MOST_ORDERS):
         best_t = log_scale_minimum(partial(log_excess, rdp(x)), near=best_t, narrow=narrow)[1]
-        at_best = np.array([best_t])
         found = root_by_secants(
-            lambda x, t=at_best: float(log_excess(rdp(x), t)[0]),
+            partial(excess_at, best_t),
             x,
             slope=SLOPE_OF_NOISE,
             settled=settled,

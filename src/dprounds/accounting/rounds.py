@@ -63,7 +63,6 @@ def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: 
             guess,
             slope=STEEP,
             settled=NEAR,
-            longest=math.inf,
             most_steps=MOST_SECANTS_OF_SUMS,
         ),
     )

@@ -34,6 +34,8 @@ LONGER = 3.0
 LARGEST_FACTOR = 1e6
 # After so many secants in a row that creep, a step outward is taken.
 MOST_CREPT = 2
+# No root is as far from a guess as the exponential of this; where a function is flat a secant points anywhere.
+LONGEST = 100.0
 UNIT = 2.0**-52
 # A step of no more than this part of x is one of rounding.
 SETTLED = 4.0 * UNIT
@@ -243,7 +245,7 @@ def root_by_secants(
     *,
     slope: float,
     settled: float,
-    longest: float = math.inf,
+    longest: float = LONGEST,
     most_steps: int = 20,
 ) -> float | None:
     """About the x > 0 at which a function is zero that has about this slope over log x, to a relative `settled`.
@@ -258,7 +260,7 @@ def root_by_secants(
             return None
         following = search.following(x, found)
         step = abs(math.log(following / x)) if following > 0 else math.inf
-        if not step < longest:
+        if not step < min(longest, LONGEST):
             return None
         x = following
         if step <= settled:
