@@ -189,6 +189,14 @@ def nothing_beyond() -> None:
     change(lattice, "_log_largest_beyond", lambda *_: -1e3)
 
 
+def nothing_left_out() -> None:
+    """The frequencies that a transform leaves out are nothing."""
+    from dprounds.accounting import lattice
+
+    make: Callable[..., Any] = lattice._all_frequencies
+    change(lattice, "_all_frequencies", lambda *given: make(*given)._replace(log_rest=-math.inf))
+
+
 def exact_cells(field: str) -> Callable[[], None]:
     """The masses of cells are taken for exact."""
 
@@ -318,6 +326,10 @@ MUTANTS: dict[str, Mutant] = {
     "lattice: SIDE_ERROR": Mutant(zero("SIDE_ERROR", "accounting.lattice"), TERMS),
     "lattice: beyond the lowest frequencies": Mutant(
         nothing_beyond, ("tests/accounting/test_lattice.py::test_no_frequency_beyond_the_lowest_exceeds_its_bound",)
+    ),
+    "lattice: the last frequencies of a transform": Mutant(
+        nothing_left_out,
+        ("tests/accounting/test_lattice.py::test_frequencies_that_a_transform_leaves_out_are_counted",),
     ),
     "cells: OPERATIONS": Mutant(zero("OPERATIONS", "accounting.cells"), CELLS),
     "cells: VANISHED": Mutant(zero("VANISHED", "accounting.cells"), CELLS),

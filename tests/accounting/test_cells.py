@@ -64,9 +64,10 @@ def assert_on_its_side(
     first: int,
     last: int,
     through: tuple[float, float] | None = None,
+    knee: int | None = None,
 ) -> None:
     """At every epsilon: both deltas are piecewise linear in exp(epsilon), so at the kinks of either one."""
-    law = make(cells_of, step, first, last, through)
+    law = make(cells_of, step, first, last, through, knee)
     sign = 1 if make is upper_law else -1
     with mp.workdps(DIGITS):
         kinks = [(first + k) * mpf(step) + mpf(law.shift) + mpf(law.blur) for k in range(law.masses.size)]
@@ -142,3 +143,17 @@ def test_a_lattice_through_two_atoms_keeps_to_its_side(
     atoms = Atoms(np.array([0.25, 0.125, 0.125, 0.5]), np.array([-largest, 0.013, 0.11, largest]))
     step = 2.0 * largest / steps
     assert_on_its_side(atoms, make, atoms.cells(), step, -steps, steps, (-largest, largest))
+
+
+@pytest.mark.parametrize("make", [upper_law, lower_law])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_law_whose_points_are_sparse_behind_a_knee_keeps_to_its_side(
+    make: Callable[..., LatticeLaw], seed: int
+) -> None:
+    atoms = some_atoms(seed, 20, 0.5)
+    cells_of = atoms.cells(p_off=1e-12, q_off=-1e-12)  # and less than that for sums of several atoms
+    law = make(cells_of, 1.0 / 64.0, -64, 61, None, -7)
+    held = np.flatnonzero(law.masses) - 64
+    assert set(held[held >= -7]) <= set(range(-7, 80, 16))
+    assert held.min() < -7 < held.max()
+    assert_on_its_side(atoms, make, cells_of, 1.0 / 64.0, -64, 61, None, -7)

@@ -13,6 +13,7 @@ from mpmath import erfc, exp, log, mp, mpf, sqrt
 from scipy.special import ndtr
 
 from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse, max_rounds
+from dprounds.accounting import lattice
 from dprounds.accounting.cells import CellsOf, LatticeLaw, lower_law, upper_law
 from dprounds.accounting.lattice import Grid, fast_length, lattice_line
 from dprounds.accounting.law import Composition
@@ -248,7 +249,7 @@ def test_few_frequencies_and_all_of_them_are_the_same_sum(noise: Mechanism, side
         value, slope = few.value_and_slope(epsilon)
         assert value == pytest.approx(every.value_and_slope(epsilon)[0], rel=1e-7)
         assert slope == pytest.approx(every.value_and_slope(epsilon)[1], rel=1e-7)
-        assert slope == pytest.approx((few.value_and_slope(epsilon + 1e-6)[0] - value) / 1e-6, rel=1e-4)
+        assert slope == pytest.approx((few.value_and_slope(epsilon + 1e-7)[0] - value) / 1e-7, rel=1e-4)
 
 
 @settings(max_examples=50, deadline=None)
@@ -281,6 +282,24 @@ def test_no_frequency_beyond_the_lowest_exceeds_its_bound(weights: list[float], 
     assert rounds * math.log(modulus.max()) <= bound + 1e-12 * rounds
     if bound > rounds * math.log(0.99):  # and is not far off where it counts
         assert math.exp(bound / rounds) <= modulus.max() + 0.02
+
+
+@pytest.mark.parametrize("log_rest", [-0.5, -2.0, -8.0])
+def test_frequencies_that_a_transform_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch, log_rest: float) -> None:
+    law = lattice_law(PoissonSampled(Gaussian(4.0), 0.05) * 700)
+    grid = Sketch(law).grids(1.0, -10.0, 1e-3)[-1]
+    monkeypatch.setattr(lattice, "LOG_REST", -math.inf)
+    every = line_on(law, grid, upper_law)
+    monkeypatch.setattr(lattice, "LOG_REST", log_rest)
+    few = line_on(law, grid, upper_law)
+    assert every is not None
+    assert few is not None
+    assert few.values.size < every.values.size == grid.points // 2 + 1
+    for epsilon in (0.7, 1.0, 1.3):
+        one, other = few.at(epsilon), every.at(epsilon)
+        assert one.lower <= other.lower <= other.upper <= one.upper
+        # and they count: without them the sum is another one
+        assert abs(few.value_and_slope(epsilon)[0] / every.value_and_slope(epsilon)[0] - 1.0) > 1e-6
 
 
 def test_a_window_holds_for_epsilons_hundreds_of_nats_apart() -> None:

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from dprounds import FixedSizeSampled, Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError, max_rounds
 from dprounds.accounting.profile import Profile
-from dprounds.mechanisms.emptied_record import _chord, _tails, emptied_cells
+from dprounds.mechanisms.emptied_record import _chord, _tails, emptied_attack_cells, emptied_cells
 from tests.references.moments import integral, spaced
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ def test_an_emptied_record_meets_the_table_to_its_digits(
     found = (FixedSizeSampled(Gaussian(sigma), b, n, relation="zero-out") * rounds).guarantee(delta=delta)
     assert (found.method, found.relation) == ("bound", "zero-out")
     assert abs(found.upper - upper) <= 1e-4
-    assert lower - 1e-3 * lower <= found.lower <= lower + 1e-4
+    assert lower - 2e-4 * lower <= found.lower <= lower + 1e-4
     replaced = FixedSizeSampled(Gaussian(sigma), b, n) * rounds
     assert found.upper < replaced.epsilon(delta=delta)  # the ball holds the empty record
 
@@ -183,6 +183,52 @@ def test_masses_of_an_emptied_record_are_those_of_its_profile() -> None:
             found = cells.p[i + 1 :].sum() - math.exp(level) * cells.q[i + 1 :].sum()
             exact = profile(sigma, rate, direction, other, level)
             assert abs(found - exact) < 1e-12
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(2.0, 0.01), (0.3, 0.2), (8.0, 0.01), (1.0, 0.6)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_cells_of_an_attack_are_the_outputs_with_these_losses(sigma: float, rate: float, direction: str) -> None:
+    """Below the least loss too, where there are none, and next to it, where two outputs meet."""
+    with mp.workdps(30):
+        s, q = mp.mpf(sigma), mp.mpf(rate)
+
+        def loss(x: mp.mpf) -> mp.mpf:
+            mixed = [(1 - q) + q * mp.exp((2 * m * x - m * m) / (2 * s * s)) for m in (2, 1)]
+            return mp.log(mixed[0] / mixed[1])
+
+        bottom = mp.findroot(lambda x: mp.diff(loss, x), mp.mpf("1.0") if sigma > 0.5 else mp.mpf("1.3"))
+        least = loss(bottom)
+        edges = [2 * least, least * mp.mpf("1.01"), least * mp.mpf("0.99"), least / 2, least / 20, mp.mpf(0)]
+        edges = [mp.mpf(float(edge)) for edge in [*edges, -least / 3, -2 * least, mp.mpf(1) / sigma]]
+
+        def crossing(inside: mp.mpf, outside: mp.mpf, edge: mp.mpf) -> mp.mpf:
+            for _ in range(120):
+                middle = (inside + outside) / 2
+                inside, outside = (middle, outside) if loss(middle) <= edge else (inside, middle)
+            return inside
+
+        far = 40 * s + 40
+        ends = [
+            (bottom, bottom)
+            if edge < least
+            else (-mp.inf if edge >= 0 else crossing(bottom, -far, edge), crossing(bottom, far, edge))
+            for edge in edges
+        ]
+
+        def mass(mean: int, left: mp.mpf, right: mp.mpf) -> mp.mpf:
+            return mp.ncdf((right - mean) / s) - mp.ncdf((left - mean) / s)
+
+        inside = [[(1 - q) * mass(0, *both) + q * mass(m, *both) for m in (2, 1)] for both in ends]
+        inside = [[mp.mpf(0)] * 2, *inside, [mp.mpf(1)] * 2]
+        masses = [[b - a for a, b in zip(before, after, strict=True)] for before, after in itertools.pairwise(inside)]
+        asked = np.array([float(edge) for edge in edges])
+        if direction == "add":
+            asked, masses = -asked[::-1], [[b, a] for a, b in masses[::-1]]
+        found = emptied_attack_cells(sigma, rate, direction, asked)
+        assert found.blur <= 1e-12 / min(sigma, 1.0) ** 2
+        for i, exact in enumerate(masses):  # to what the ends may be off by
+            for truth, one, error in zip(exact, (found.p, found.q), (found.p_error, found.q_error), strict=True):
+                assert abs(float(one[i]) - truth) <= float(error[i]) + 1e-13
 
 
 def profile(sigma: float, rate: float, direction: str, other: str, level: float) -> float:

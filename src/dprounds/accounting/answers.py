@@ -111,7 +111,7 @@ class Account:
         if self._attack_laws is None:
             return Bracket(min(found), found.upper)
         try:
-            shown = Profile(self._attack_laws).epsilon(delta).lower
+            shown = Profile(self._attack_laws).least_epsilon(delta)
         except NumericalError:
             shown = 0.0
         return Bracket(min(shown, found.upper), found.upper)

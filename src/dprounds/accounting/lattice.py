@@ -61,7 +61,7 @@ class Grid(NamedTuple):
     `ends` are the first and the last point of each part, `points` the number of those of a period, `t` the tilt and
     `sides` the points of the axis that bound the aliases. Of the spectrum as many of the lowest `frequencies` are used,
     or all, by a fast transform, if that is 0. `atoms` are the losses through which the lattice of each part is laid,
-    None where it may be chosen.
+    None where it may be chosen. From its knee on the points of a part are sparse.
     """
 
     step: float
@@ -71,6 +71,7 @@ class Grid(NamedTuple):
     sides: Array
     frequencies: int = 0
     atoms: tuple[tuple[float, float] | None, ...] = (None,)
+    knees: tuple[int | None, ...] = (None,)
 
 
 class _Spectrum(NamedTuple):
@@ -144,18 +145,26 @@ def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: G
     from the true one. Then an error of one factor passes to the product at most as it is, once for each round; its
     logarithm and the product with the rounds add less than three units.
     """
-    logs = np.zeros(grid.points // 2 + 1, dtype=np.complex128)
-    largest = 0.0
+    spectra, sizes, largest = [], np.zeros(grid.points // 2 + 1), 0.0
     with np.errstate(divide="ignore"):
         for one, n in zip(tilted, rounds, strict=True):
             wrapped = _wrapped(one.masses, -one.middle, grid.points)
             largest = max(largest, float(np.sqrt((wrapped * wrapped).sum())))
-            one_round = np.log(np.conj(_transformed(wrapped)))
+            spectra.append(_transformed(wrapped))
+            sizes += np.minimum(0.5 * n * np.log(spectra[-1].real ** 2 + spectra[-1].imag ** 2), 0.0)
+        # The last values, if they are negligible, are left out. The ceiling bounds what was computed of them, and so
+        # what the sum loses: the error of a transform counts all values.
+        counted = np.flatnonzero(~(sizes <= LOG_REST))  # what is not a number stays, and is refused
+        size = max(int(counted[-1]) + 1 if counted.size else 0, 2)  # the last node of a line is not its first
+        logs = np.zeros(min(size, sizes.size), dtype=np.complex128)
+        for spectrum, n in zip(spectra, rounds, strict=True):
+            one_round = np.log(np.conj(spectrum[:size]))
             one_round.real = np.minimum(one_round.real, 0.0)
             logs += n * one_round
     unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF
     error = 1.1 * unit * (sum(rounds) + len(rounds) + 1.0) * largest
-    return _Spectrum(logs, 0.0, error if error <= LARGEST_RELATIVE_ERROR else math.inf, -math.inf)
+    log_rest = LOG_REST + 1.0 if logs.size < sizes.size else -math.inf  # one for the rounding of the sizes
+    return _Spectrum(logs, 0.0, error if error <= LARGEST_RELATIVE_ERROR else math.inf, log_rest)
 
 
 def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: Grid) -> _Spectrum | None:
@@ -184,24 +193,24 @@ def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid
 
 
 def _tilted(law: LatticeLaw, step: float, t: float) -> _Tilted:
-    numbers = np.arange(law.first, law.first + law.masses.size, dtype=np.float64)
-    exponents = t * step * numbers
-    with np.errstate(divide="ignore"):
-        top = float(np.max(np.log(law.masses) + exponents))
+    held = np.flatnonzero(law.masses)
+    masses, exponents = law.masses[held], t * step * (held + float(law.first))
+    top = float(np.max(np.log(masses) + exponents))
     # in two factors, of which none overflows: no mass is below exp(-745)
     half = np.exp(np.minimum(0.5 * (exponents - top), 700.0))
-    weights = law.masses * half * half
+    weights = masses * half * half
     total = float(weights.sum())
     weights /= total
-    middle = round(float((weights * (numbers - law.first)).sum()))
-    return _Tilted(weights, middle, (top - t * step * (law.first + middle)) + math.log(total))
+    middle = round(float((weights * held).sum()))
+    tilted = np.zeros(law.masses.size)
+    tilted[held] = weights
+    return _Tilted(tilted, middle, (top - t * step * (law.first + middle)) + math.log(total))
 
 
 def _log_moment(law: LatticeLaw, step: float, at: Array) -> Array:
     """K at a row of real points, of the law itself."""
-    with np.errstate(divide="ignore"):
-        logs = np.log(law.masses)
-    multiples = step * np.arange(law.first, law.first + law.masses.size, dtype=np.float64)
+    held = np.flatnonzero(law.masses)
+    logs, multiples = np.log(law.masses[held]), step * (held + float(law.first))
     found = np.empty(at.size)
     for i, t in enumerate(at):
         exponents = logs + t * multiples
@@ -239,11 +248,12 @@ def _transformed(circle: Array) -> ComplexArray:
 
 def _wrapped(masses: Array, first: int, points: int) -> Array:
     """Masses at `first`, `first + 1`, … on a circle."""
-    number = (np.arange(masses.size) + first % points) % points  # no array holds a first point beyond its integers
     if masses.size > points:
-        return np.asarray(np.bincount(number, weights=masses, minlength=points), dtype=np.float64)
-    circle = np.zeros(points)
-    circle[number] = masses
+        masses = np.append(masses, np.zeros(-masses.size % points)).reshape(-1, points).sum(axis=0)
+    circle, start = np.zeros(points), first % points
+    before = min(points - start, masses.size)
+    circle[start : start + before] = masses[:before]
+    circle[: masses.size - before] = masses[before:]
     return circle
 
 

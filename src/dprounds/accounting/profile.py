@@ -57,12 +57,12 @@ def is_wide(bracket: Bracket) -> bool:
 
 
 def _by_the_best_way(
-    law: Composition, ask: Callable[[Way], Bracket], start: Saddle | float = 1.0
+    law: Composition, ask: Callable[[Way], Bracket], start: Saddle | float = 1.0, *, from_below: bool = False
 ) -> tuple[Bracket, Way]:
     """The bracket of the first way that works, and that way; where it is wide, what it and the next prove."""
     found: Bracket | None = None
     trouble: NumericalError | None = None
-    for way in ways_to_sums(law, start):
+    for way in ways_to_sums(law, start, from_below=from_below):
         try:
             with within_doubles():
                 here = ask(way)
@@ -115,12 +115,19 @@ class Profile:
 
     def epsilon(self, delta: float) -> Bracket:
         """The least epsilon >= 0 at which delta is at most `delta`, in (0, 1)."""
+        return self._epsilon(delta)
+
+    def least_epsilon(self, delta: float) -> float:
+        """The lower end of `epsilon`, at less cost."""
+        return self._epsilon(delta, from_below=True).lower
+
+    def _epsilon(self, delta: float, *, from_below: bool = False) -> Bracket:
         found: Bracket = Bracket(0.0, 0.0)
         way: Way | None = None  # to the direction before
         for law in self.laws.values():
             if 0 < found.lower < math.inf and _is_met(law, found.lower, delta, way):
                 continue  # the other direction is the more expensive one
-            here, way = _epsilon(law, delta, way)
+            here, way = _epsilon(law, delta, way, from_below=from_below)
             found = found.larger(here)
         return found
 
@@ -253,8 +260,13 @@ def _with_mass(law: Composition, finite: Bracket) -> Bracket:
     )
 
 
-def _epsilon(law: Composition, delta: float, before: Way | None) -> tuple[Bracket, Way | None]:
-    """`Profile.epsilon` in one direction, and the way to it, given that to the direction before."""
+def _epsilon(
+    law: Composition, delta: float, before: Way | None, *, from_below: bool = False
+) -> tuple[Bracket, Way | None]:
+    """`Profile.epsilon` in one direction, and the way to it, given that to the direction before.
+
+    If it is wanted `from_below`, its upper end may be anything.
+    """
     if not law.infinite_mass < delta:
         return Bracket(math.inf, math.inf), before
     if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
@@ -265,7 +277,7 @@ def _epsilon(law: Composition, delta: float, before: Way | None) -> tuple[Bracke
         return known, before
     try:
         with within_doubles():
-            found, way = _summed_epsilon(law, delta, before)
+            found, way = _summed_epsilon(law, delta, before, from_below=from_below)
     except NumericalError:
         if known is None:
             raise
@@ -280,7 +292,9 @@ def _start(before: Way | None) -> float:
     return before.start.t if isinstance(before.start, Saddle) else before.start
 
 
-def _summed_epsilon(law: Composition, delta: float, before: Way | None) -> tuple[Bracket, Way | None]:
+def _summed_epsilon(
+    law: Composition, delta: float, before: Way | None, *, from_below: bool
+) -> tuple[Bracket, Way | None]:
     """Epsilon by sums, and the way to them."""
     # delta less the mass at infinity, to either side
     rest = Bracket(delta, delta)
@@ -292,7 +306,9 @@ def _summed_epsilon(law: Composition, delta: float, before: Way | None) -> tuple
     if not rest.lower > 0:
         raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
     try:
-        found, before = _by_the_best_way(law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before))
+        found, before = _by_the_best_way(
+            law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before), from_below=from_below
+        )
     except NumericalError:
         if not law.max_loss < math.inf:
             raise
@@ -322,15 +338,17 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
         return law.infinite_mass <= delta
     line = None if before is None else before.line
     with suppress(NumericalError), within_doubles():
-        # the two directions are much alike, so that the nodes of one line serve both
-        saddle = _about_saddle(law, epsilon, _start(before)) if line is None else law.expand(line.t)
-        if _crude_delta(law, saddle, epsilon) <= delta:
-            return True
-        if line is not None:
-            with suppress(NumericalError):
-                found = line_with_nodes_of(law, line, saddle).at(epsilon)
-                if _with_mass(law, found).upper <= delta:
-                    return True
+        saddle: Saddle | float = _start(before)
+        if law.most_nodes or not law.has_cells:  # else K is of no use
+            # the two directions are much alike, so that the nodes of one line serve both
+            saddle = _about_saddle(law, epsilon, _start(before)) if line is None else law.expand(line.t)
+            if _crude_delta(law, saddle, epsilon) <= delta:
+                return True
+            if line is not None:
+                with suppress(NumericalError):
+                    found = line_with_nodes_of(law, line, saddle).at(epsilon)
+                    if _with_mass(law, found).upper <= delta:
+                        return True
         for way in ways_to_sums(law, saddle):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)

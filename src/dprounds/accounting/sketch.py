@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.cells import CellsOf, shift_through
+from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
 from dprounds.accounting.lattice import Grid, fast_length
 from dprounds.accounting.law import Composition, Saddle
 from dprounds.accounting.line import log_zeta
@@ -41,6 +41,8 @@ LEAST_POINTS = 2**13
 PRECISION_OF_FEW = 1e-8
 FEW_CELLS = 2**12
 MOST_CELLS = 2**15
+# The part of what spreading costs that sparse points may add to it.
+SPARSE_COST = 0.1
 # Points of one round's law that are never exceeded.
 LARGEST_LAW = 2**20
 # Frequencies, and their products with points.
@@ -173,25 +175,25 @@ class Sketch:
             raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
         # near 0 the body of the law counts, which a step must resolve whatever the tail needs
         resolution = RESOLUTION * math.hypot(epsilon, self.deviation)
-        few = self._few(plan, square, resolution, widest)
+        few = None if precision >= COARSE else self._few(plan, square, resolution, widest, precision)
         found = [] if few is None else [few]
         length = max(plan.period, widest)
         finest = min(math.sqrt(square * precision), resolution)
         step = short_binary_below(min(max(finest, length / MOST_POINTS), length / LEAST_POINTS))
         if step * step <= square * precision * LEAST_PRECISION / PRECISE:
-            found.append(self._grid(plan, step, 0))
+            found.append(self._grid(plan, step, 0, is_sparse=precision > PRECISE))
         elif not found:
             raise NumericalError("The exact sum of this run needs more memory than is allowed.")
         return found
 
-    def _few(self, plan: _Plan, square: float, resolution: float, widest: float) -> Grid | None:
+    def _few(self, plan: _Plan, square: float, resolution: float, widest: float, precision: float) -> Grid | None:
         """A lattice of which a few frequencies are likely to be enough, if there is one."""
         frequencies = BEYOND_CUTOFF * plan.cutoff * plan.period / (2.0 * math.pi) + 1.0
         if not frequencies < MOST_FREQUENCIES:
             return None
         # as fine as is cheap; or else as need be; or else finer than the period of a transform would be
         cells = [min(most, MOST_PRODUCTS / frequencies) / len(self.rounds) for most in (FEW_CELLS, MOST_CELLS)]
-        needed = math.sqrt(square * PRECISE)
+        needed = math.sqrt(square * precision)
         step = max(math.sqrt(square * PRECISION_OF_FEW), widest / cells[0])
         if step > needed:
             step = max(needed, widest / cells[1])
@@ -201,7 +203,7 @@ class Sketch:
             return None
         return self._grid(plan, step, math.ceil(frequencies)) if 4.0 * frequencies < points else None
 
-    def _grid(self, plan: _Plan, step: float, frequencies: int) -> Grid:
+    def _grid(self, plan: _Plan, step: float, frequencies: int, *, is_sparse: bool = False) -> Grid:
         """The lattice of about this step, laid through the atoms of the first part that has any."""
         pair = next((pair for pair in self.pairs if pair is not None and pair[1] - pair[0] >= step), None)
         if pair is not None:
@@ -215,7 +217,15 @@ class Sketch:
         if not max(last - first for first, last in ends) <= LARGEST_LAW:
             raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
         points = math.ceil(plan.period / step) + 8 if frequencies else fast_length(plan.period / step + 8.0)
-        return Grid(step, ends, points, plan.t, plan.sides, frequencies, atoms)
+        knees = tuple(self._knee(part, step) if is_sparse and one is None else None for part, one in enumerate(atoms))
+        return Grid(step, ends, points, plan.t, plan.sides, frequencies, atoms, knees)
+
+    def _knee(self, part: int, step: float) -> int | None:
+        """The number of the point beyond which there is so little, tilted, that sparse points hardly cost more."""
+        p, losses = self.atoms[part]
+        beyond = np.cumsum(_tilted(p, losses, self.start)[::-1])[::-1]
+        few = np.flatnonzero(beyond <= SPARSE_COST / SPARSE**2)
+        return math.ceil(losses[few[0]] / step) if few.size else None
 
     def _plan(self, epsilon: float, log_delta: float) -> _Plan:
         """The tilt whose period is the shortest, of those at which the summands are not much larger than delta."""

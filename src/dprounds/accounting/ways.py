@@ -212,9 +212,10 @@ class ByLevels:
 
 @dataclass
 class ByLattice:
-    """By lines of lattices that bound the law."""
+    """By lines of lattices that bound the law; `from_below`, only the lower ends that they prove are right."""
 
     law: Composition
+    from_below: bool = False
     start: Saddle | float = 1.0
     line: Line | None = None
     log_delta: float | None = None  # that was asked for
@@ -245,13 +246,13 @@ class ByLattice:
                 log_delta = math.log(value)
         if fine:
             grids = self.sketch.grids(epsilon, log_delta, max(PRECISE, self.law.lattice_precision))
-            line, grid = self._line(upper_law, grids)
+            line, grid = self._line(lower_law if self.from_below else upper_law, grids)
         rest = grids[grids.index(grid) :] if grid in grids else grids
         return Sums(
             epsilon,
             line,
             # of a law that bounds from above alone nothing is said from below
-            (lambda: self._line(lower_law, rest)[0]) if self.law.is_attained else None,
+            (lambda: self._line(lower_law, rest)[0]) if self.law.is_attained and not self.from_below else None,
             NARROW_LATTICE,
             reach=REACH_OF_LATTICE * epsilon,
             believed=BELIEVED_OF_LATTICE * epsilon,
@@ -264,8 +265,10 @@ class ByLattice:
             if grid.frequencies and self.few_frequencies_fail and grid is not grids[-1]:
                 continue
             laws = [
-                (side(part.cells, grid.step, *ends, atoms), rounds)
-                for (part, rounds), ends, atoms in zip(self.law.parts, grid.ends, grid.atoms, strict=True)
+                (side(part.cells, grid.step, *ends, atoms, knee), rounds)
+                for (part, rounds), ends, atoms, knee in zip(
+                    self.law.parts, grid.ends, grid.atoms, grid.knees, strict=True
+                )
             ]
             if not all(np.isfinite(one.masses).all() and one.masses.any() for one, _ in laws):
                 raise NumericalError("The probabilities of a round's losses are outside what doubles resolve.")
@@ -276,8 +279,10 @@ class ByLattice:
         raise NumericalError("The exact sum of this run needs more memory than is allowed.")
 
 
-def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None) -> Iterator[Way]:
-    """The ways to sums for one law, the best first."""
+def ways_to_sums(
+    law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None, *, from_below: bool = False
+) -> Iterator[Way]:
+    """The ways to sums for one law, the best first; they cost less if only what is proven `from_below` is wanted."""
     (part, rounds) = law.parts[0] if len(law.parts) == 1 else (None, 0)
     known = None if part is None or part.summed is None else part.summed(rounds)
     if known is not None:
@@ -288,12 +293,12 @@ def ways_to_sums(law: Composition, start: Saddle | float = 1.0, most_nodes: int 
     levels_first = has_levels and _levels_first(law)
     if levels_first:
         yield ByLevels(law)
-    if on_line:
+    if on_line and (law.most_nodes or not law.has_cells):  # a law without either says why
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
     if has_levels and not levels_first:
         yield ByLevels(law)
     if law.has_cells and not law.infinite_mass:
-        yield ByLattice(law)
+        yield ByLattice(law, from_below)
     if law.is_cheap and (law.has_cells or not on_line):
         yield ByLine(law, True, most_nodes, start)
 

@@ -25,6 +25,7 @@ from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, REMOVE
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, normal_cells
 from dprounds.mechanisms.sampling import sampled_cells
+from dprounds.numerics.mixture import log_mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import ndtr
 
@@ -40,9 +41,7 @@ TAIL_UNITS = 32.0
 
 # --- What only tunes tightness.
 
-# Intervals of x into which outputs are sorted: they lose a part of 1e-7 of what they tell.
-INTERVALS = 2**15
-REACH = 9.0
+LARGEST_EXPONENT = 700.0
 # Where a chord may begin and end, how many are tried, and how far apart where none of them is as steep as it should be.
 CHORD_ENDS = np.concatenate([-np.geomspace(1e-9, 60.0, 2000)[::-1], np.geomspace(1e-9, 60.0, 2000)])
 MOST_CHORDS = 1000
@@ -232,19 +231,71 @@ def _tails(distance: float, level: Array) -> tuple[Array, Array, Array]:
     return ndtr(-a), ndtr(-b), UNIT_ROUNDOFF * TAIL_UNITS * size * size
 
 
-def emptied_attack_cells(noise: float, rate: float, direction: str) -> CellsOf:
+def emptied_attack_cells(noise: float, rate: float, direction: str, edges: Array) -> Cells:
     """Cells of real neighbours: the record's batch is 2 above the others with it, and 1 above them when it is empty."""
-    x = np.linspace(-REACH * noise, 2.0 + REACH * noise, INTERVALS + 1)
-    size = np.abs(x / noise) + 2.0 / noise
-    none, one, two = (normal_cells((x - shift) / noise, size) for shift in (0.0, 1.0, 2.0))
-    masses = [(1.0 - rate) * none[0] + rate * moved[0] for moved in (two, one)]
-    errors = [
-        (1.0 - rate) * none[1] + rate * moved[1] + 4.0 * UNIT_ROUNDOFF * mass
-        for moved, mass in zip((two, one), masses, strict=True)
-    ]
-    return attack_cells(
-        *(masses[::-1] if direction == ADD else masses), *(errors[::-1] if direction == ADD else errors)
+    if direction == ADD:
+        p, q, p_error, q_error, blur = emptied_attack_cells(noise, rate, REMOVE, -edges[::-1])
+        return Cells(q[::-1], p[::-1], q_error[::-1], p_error[::-1], blur)
+    left, right, is_reached = _ratios_of_attack(noise, rate, edges)
+    v = np.concatenate([left[::-1], right])
+    size = noise * np.abs(v) + 1.5 / noise
+    none, one, two = (normal_cells(noise * v - shift / noise, size) for shift in (-0.5, 0.5, 1.5))
+    (p, p_error), (q, q_error) = (
+        (
+            _folded((1.0 - rate) * none[0] + rate * moved[0], left.size),
+            _folded(
+                (1.0 - rate) * (none[1] + 4.0 * UNIT_ROUNDOFF * none[0])
+                + rate * (moved[1] + 4.0 * UNIT_ROUNDOFF * moved[0]),
+                left.size,
+            ),
+        )
+        for moved in (two, one)
     )
+    # No inverse is exact, and none need be: the cells are those of the v that were found. Both logarithms grow with v.
+    loss = log_mixture(rate, 2.0 * v - 1.0 / noise**2) - log_mixture(rate, v)
+    off = np.abs(loss - np.concatenate([edges[: left.size][::-1], edges]))
+    off += UNIT_ROUNDOFF * (32.0 * np.abs(v) + 16.0 * np.abs(loss) + 32.0 / noise**2 + 32.0)
+    reached = np.concatenate([is_reached[: left.size][::-1], is_reached])
+    return Cells(p, q, p_error, q_error, float(off[reached].max(initial=0.0)))
+
+
+def _folded(masses: Array, below: int) -> Array:
+    """Masses of the losses, from those of the outputs in order: so many on the left have the losses of others."""
+    folded = masses[below:].copy()
+    folded[1 : below + 1] += masses[:below][::-1]
+    return folded
+
+
+def _ratios_of_attack(noise: float, rate: float, losses: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
+    r"""The log-ratios v of N(1) over N(0) at these increasing losses: on the left, for negative ones, and on the right.
+
+    With :math:`\rho = e^v`, :math:`\kappa = e^{-1/\sigma^2}` and :math:`\lambda` the loss's exponential it is
+
+    .. math:: 1 - q + q \kappa \rho^2 = \lambda\,(1 - q + q \rho),
+
+    of which :math:`\lambda (1 \pm \sqrt D) / 2\kappa` are the roots,
+    :math:`D = 1 - 4 \kappa\,(1 - \lambda)(1 - q) / q\lambda^2`. Losses below the least, where D is negative, are not
+    reached; between their roots is nothing.
+    """
+    square, log_odds = 1.0 / (noise * noise), math.log1p(-rate) - math.log(rate)
+    size = np.abs(losses)
+    with np.errstate(divide="ignore"):
+        log_gap = np.log(-np.expm1(-size))
+    exponents = np.where(losses < 0, 2.0 * size, -size) + log_gap + (math.log(4.0) - square + log_odds)
+    d = 1.0 + np.sign(losses) * np.exp(np.minimum(exponents, LARGEST_EXPONENT))
+    # where it may be 0 but for its rounding there is one root
+    is_reached = d >= -UNIT_ROUNDOFF * (8.0 * (2.0 * size + square + abs(log_odds)) + 32.0)
+    log_half = np.log(0.5 + 0.5 * np.sqrt(np.maximum(d, 0.0)))
+    right = losses + log_half + square
+    below = int(np.searchsorted(losses, 0.0))
+    left = (log_odds + log_gap - losses - log_half)[:below]
+    first = int(np.argmax(is_reached)) if is_reached.any() else losses.size
+    # ... nothing: both are where the roots of the first loss that is reached begin to part
+    middle = right[first] if first < losses.size else 0.0
+    if first < below:
+        middle = 0.5 * (middle + left[first])
+    right[:first], left[:first] = middle, middle
+    return np.minimum.accumulate(np.minimum(left, middle)), np.maximum.accumulate(right), is_reached
 
 
 def attack_cells(p: Array, q: Array, p_error: Array, q_error: Array) -> CellsOf:
@@ -256,6 +307,6 @@ def attack_cells(p: Array, q: Array, p_error: Array, q_error: Array) -> CellsOf:
     held = (p > 1e-290) & (q > 1e-290)
     p, q = p[held], q[held]
     losses = np.log(p) - np.log(q)
-    order = np.argsort(losses)
+    order = np.argsort(losses, kind="stable")  # as a rule they are nearly in order
     blur = 8.0 * UNIT_ROUNDOFF * float(np.abs(losses).max(initial=1.0))
     return partial(atoms_in_cells, losses=losses[order], p=p[order], q=q[order], error=4.0 * UNIT_ROUNDOFF, blur=blur)

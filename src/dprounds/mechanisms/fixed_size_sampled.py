@@ -290,7 +290,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         return LossLaw(
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
-            cells=emptied_attack_cells(self._noise, self._rate_below, direction),
+            cells=partial(emptied_attack_cells, self._noise, self._rate_below, direction),
             most_nodes=0,
             lattice_precision=ATTACK_PRECISION,
         )

@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 RELATIONS = (ZERO_OUT, REPLACE_ONE)
 # Intervals into which the largest of all batch sums is sorted, and how far they reach, in deviations.
-INTERVALS = 2**14
+INTERVALS = 2**15
 REACH = 12.0
 MOST_STEPS = 10**9
 # The part of epsilon that a lattice may cost: the bracket is wide.
