@@ -7,9 +7,10 @@ from dprounds.errors import BudgetExceededError, JobStateError, LedgerError, Uns
 if find_spec("sqlalchemy") is None:
     raise UnsupportedError("The ledger needs SQLAlchemy. In a checkout of dprounds: pip install '.[ledger]'")
 
-from dprounds.ledger.book import Grant, Ledger
+from dprounds.ledger.book import Ledger
 from dprounds.ledger.budget import BlockLeft, Budget, Status
 from dprounds.ledger.entries import Entry
+from dprounds.ledger.grants import Grant
 from dprounds.ledger.pricing import Price
 from dprounds.ledger.refusals import Refusal, Refusals
 from dprounds.ledger.spending import Moment

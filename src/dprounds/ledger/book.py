@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, select
 
 from dprounds._validate import Interval, choice, count, real, show
-from dprounds.errors import JobStateError, LedgerError, ParameterError, UnsupportedError
+from dprounds.errors import LedgerError, ParameterError, UnsupportedError
 from dprounds.ledger import rows, tables
-from dprounds.ledger.arguments import WHOLE, named_blocks, text, word
+from dprounds.ledger.arguments import named_blocks, text, word
 from dprounds.ledger.budget import BlockLeft, Budget, Status
 from dprounds.ledger.database import Database
-from dprounds.ledger.entries import (
-    BEGIN,
-    COMMIT,
-    OPEN,
-    RESERVE,
-    STATES,
-    VOID,
-    Entry,
-    holds,
-    now,
-    run_from_text,
-    run_to_text,
-)
+from dprounds.ledger.entries import BEGIN, COMMIT, RESERVED, VOID, Entry, run_from_text
 from dprounds.ledger.filters import new_filter
+from dprounds.ledger.grants import Grant
+from dprounds.ledger.jobs import Jobs, least_left, no_job
+from dprounds.ledger.looking import blocks_of, status_of
 from dprounds.ledger.pricing import Here, Price, Pricing, exceeded
 from dprounds.ledger.refusals import Refusals
 from dprounds.ledger.spending import Moment, spending
@@ -40,77 +26,11 @@ from dprounds.ledger.verification import verified
 from dprounds.mechanisms.base import ADD_REMOVE, RELATIONS, Release, Run
 from dprounds.planning import checked_release
 
-__all__ = ["Grant", "Ledger"]
+__all__ = ["Ledger"]
 
-RESERVED, BEGUN, COMMITTED, VOIDED = "reserved", "begun", "committed", "voided"
 TIMEOUT = Interval.parse("(0, inf)")
-# A refusal says how many rounds would fit if one cost is computed within this: the search takes a dozen of them.
-QUICK_SECONDS = 1.0
 # The largest number of an entry that the tables hold.
 LAST_NUMBER = 2**63 - 1
-
-
-@dataclass(eq=False)
-class Grant:
-    """Leave to make a run: its cost is charged already.
-
-    `state` is ``"reserved"``, ``"begun"``, ``"committed"`` or ``"voided"``, as far as this process knows.
-    """
-
-    ledger: Ledger = field(repr=False)
-    budget: str
-    key: str
-    run: Run
-    state: str
-    _is_unused: bool = field(default=False, repr=False)  # begun by this object, and nothing was done since
-
-    @property
-    def relation(self) -> str:
-        """Which data sets are neighbours by the budget."""
-        return self.ledger.budget(self.budget).relation
-
-    def begin(self, *, by: str = "") -> None:
-        """Say that the work begins, once: whoever asks again is refused, and the job can no longer be voided.
-
-        So no work is done twice for one charge, by two processes or again after a crash. `Ledger.spend` and the
-        training loops here say so by themselves.
-        """
-        self.ledger.begin(self.budget, self.key, by=by)
-        self.state, self._is_unused = BEGUN, True
-
-    def take(self, *, resumes: bool) -> None:
-        """Let one training have the grant: the first, or one that goes on from a checkpoint of the same work.
-
-        Guarantee
-        ---------
-        Raises `LedgerError` where the work may have been done before, in this process or in another.
-        """
-        if self.state == RESERVED:
-            self.begin()
-        elif not (self.state == BEGUN and (resumes or self._is_unused)):
-            raise JobStateError(
-                f"Job {show(self.key)} of {show(self.budget)} is {self.state}: it may have looked at the data already. "
-                "Go on from its checkpoint, or reserve another job."
-            )
-        self._is_unused = False
-
-    def commit(self, *, made: Release | None = None, by: str = "") -> None:
-        """Say that the work was done. The cost was charged before; this records it, as `Ledger.commit` does."""
-        self.ledger.commit(self.budget, self.key, made=made, by=by)
-        self.state = COMMITTED
-
-    def of_rounds(self, rounds: int) -> Run:
-        """The job with this many rounds, for `commit`; raises `UnsupportedError` if it has rounds of several kinds."""
-        if len(self.run.parts) != 1:
-            raise UnsupportedError(
-                f"Job {show(self.key)} has rounds of several kinds, and a number does not say which were made.",
-                advice="Commit it in Python, with made=….",
-            )
-        return self.run.mechanisms[0] * rounds
-
-    def covers(self, run: Release) -> bool:
-        """Whether a run makes no release that was not granted, nor one more often than that."""
-        return holds(self.run, checked_release("run", run).as_run())
 
 
 class Ledger:
@@ -148,8 +68,8 @@ class Ledger:
     def __init__(self, url: str, *, timeout: float = 30.0, pricing: Pricing | None = None) -> None:
         self._database = Database(url, timeout=real("timeout", timeout, TIMEOUT))
         self._budgets: dict[str, Budget] = {}
-        self._left: dict[str, tuple[int, ...]] = {}  # of budgets without blocks, when this ledger last reserved
         self._pricing = Here() if pricing is None else pricing
+        self._jobs = Jobs(self._database, self._pricing)
         self.tokens = Tokens(self._database)
         self.refusals = Refusals(self._database)
 
@@ -214,14 +134,7 @@ class Ledger:
                     given=show(name),
                     advice="Open one of another name.",
                 )
-            entry = Entry(
-                budget=name, number=1, kind=OPEN, by=by, at=now(), detail=budget.opening, version=rows.library_version()
-            ).sealed()
-            head = {"number": 1, "head": entry.hash, "at": entry.at, "reserved": 0, "committed": 0, "voided": 0}
-            connection.execute(insert(tables.budgets).values(name=name, opening=budget.opening, **head))
-            connection.execute(insert(tables.entries).values(**entry.row))
-            if not blocks:
-                connection.execute(insert(tables.blocks).values(budget=name, block="", first_sum="0", second_sum="0"))
+            rows.open(connection, budget, by)
 
         self._database.write(change)
 
@@ -260,66 +173,8 @@ class Ledger:
         """
         key, by = word("key", key), _who(by)
         budget, job, named = self._asked(name, run, blocks)
-        description = run_to_text(job)
-
-        left = None if budget.has_blocks else self._left.pop(name, None)
-        is_fresh = left is None
-        if left is None:
-            found, spent = self._database.read(lambda connection: rows.seen(connection, budget, key, named))
-            if found is not None:
-                return self._same_grant(found, budget, key, description, named)
-            left = _least_left(budget, spent, named)
-        while True:
-            # computed before anything is locked: whatever others spend meanwhile, it is a cost of this job
-            began = time.thread_time()
-            try:
-                cost = self._pricing.cost(budget.filter, job, left, delta)
-            except UnsupportedError:
-                if is_fresh:
-                    raise
-                return self.reserve(name, run, key=key, by=by, blocks=blocks, delta=delta)  # by what is left now
-            is_quick = time.thread_time() - began < QUICK_SECONDS
-            granted = self._database.write(partial(self._reserved, budget, job, key, by, description, named, cost))
-            if isinstance(granted, Grant):
-                return granted
-            if is_fresh or granted == left:
-                raise exceeded(budget, job, cost, granted, self._pricing if is_quick else None)
-            # what this ledger left of the budget last time is as good to choose a cost by, if the job then fits
-            left, is_fresh = granted, True
-
-    def _reserved(
-        self,
-        budget: Budget,
-        job: Run,
-        key: str,
-        by: str,
-        description: str,
-        named: tuple[str, ...],
-        cost: tuple[int, ...],
-        connection: Connection,
-    ) -> Grant | tuple[int, ...]:
-        """A grant, charged in this transaction; or what is left, where that is too little."""
-        head = rows.locked(connection, budget.name)
-        granted, spent = rows.seen(connection, budget, key, named)
-        if granted is not None:
-            return self._same_grant(granted, budget, key, description, named)
-        least = _least_left(budget, spent, named)
-        if not budget.filter.fits(cost, least):
-            return least
-        entry = Entry(
-            budget=budget.name,
-            number=head.number + 1,
-            kind=RESERVE,
-            key=key,
-            by=by,
-            description=description,
-            cost=cost,
-            blocks=named if budget.has_blocks else (),
-        )
-        rows.reserve(connection, head, entry, budget, named, spent, state=RESERVED)
-        if not budget.has_blocks:
-            self._left[budget.name] = tuple(most - amount for most, amount in zip(least, cost, strict=True))
-        return Grant(self, budget.name, key, job, RESERVED)
+        state = self._jobs.reserve(budget, job, named, key=key, by=by, delta=delta)
+        return Grant(self, name, key, job, state)
 
     def cost(
         self, name: str, run: Release, *, blocks: Sequence[str] | None = None, delta: float | None = None
@@ -327,7 +182,7 @@ class Ledger:
         """What a job would cost if it were reserved now; nothing is charged. Arguments are those of `reserve`."""
         budget, job, named = self._asked(name, run, blocks)
         spent = self._database.read(lambda connection: rows.spent_by_block(connection, budget, named))
-        left = _least_left(budget, spent, named)
+        left = least_left(budget, spent, named)
         cost = self._pricing.cost(budget.filter, job, left, delta)
         refusal = "" if budget.filter.fits(cost, left) else str(exceeded(budget, job, cost, left, self._pricing))
         return Price.of(budget, cost, left, refusal, new_blocks=sum(block not in spent for block in named))
@@ -363,7 +218,7 @@ class Ledger:
 
     def begin(self, name: str, key: str, *, by: str = "") -> None:
         """Record that the work of a reserved job begins; raises `LedgerError` where it has begun already."""
-        self._settle(name, key, BEGIN, by, "")
+        self._jobs.settle(self.budget(name), word("key", key), BEGIN, _who(by))
 
     def commit(self, name: str, key: str, *, made: Release | None = None, by: str = "") -> None:
         """Record that a reserved job was done; again, if that was recorded already.
@@ -379,16 +234,19 @@ class Ledger:
         by
             Who asks.
         """
+        key, by = word("key", key), _who(by)
         if made is None:
-            self._settle(name, key, COMMIT, by, "")
+            self._jobs.settle(self.budget(name), key, COMMIT, by)
             return
-        run, fixed = checked_release("made", made).as_run(), self.budget(name).filter
+        run, budget = checked_release("made", made).as_run(), self.budget(name)
+        fixed = budget.filter
         if not fixed.gives_back:
             raise UnsupportedError(
                 f"A {fixed.kind} budget charges a job whole, and gives no rounds back.",
                 advice="Commit it without made; for rounds to be given back, open a budget with filter='renyi'.",
             )
-        self._settle(name, key, COMMIT, by, "", made=run, left_charged=self._pricing.cost(fixed, run, fixed.caps, None))
+        left_charged = self._pricing.cost(fixed, run, fixed.caps, None)
+        self._jobs.settle(budget, key, COMMIT, by, made=run, left_charged=left_charged)
 
     def void(self, name: str, key: str, *, reason: str, by: str = "") -> None:
         """Give a reservation back, on the caller's word that the job never looked at the data.
@@ -396,14 +254,15 @@ class Ledger:
         The reason is recorded, and the reservation stays in the history. A job that read anything at all, released or
         not, must be committed instead.
         """
-        self._settle(name, key, VOID, by, word("reason", reason, longest=2000))
+        reason = word("reason", reason, longest=2000)
+        self._jobs.settle(self.budget(name), word("key", key), VOID, _who(by), reason=reason)
 
     def grant(self, name: str, key: str) -> Grant:
         """The grant of a job that was reserved before, to go on with after a crash."""
         budget, key = self.budget(name), word("key", key)
         found = self._database.read(lambda connection: rows.granted(connection, name, key))
         if found is None:
-            raise _no_job(budget.name, key)
+            raise no_job(budget.name, key)
         return Grant(self, name, key, run_from_text(found.run), found.state)
 
     def status(self, name: str, *, block: str | None = None) -> Status:
@@ -411,42 +270,7 @@ class Ledger:
         budget = self.budget(name)
         if block is not None:
             named_blocks(budget, [block])
-
-        def ask(connection: Connection) -> tuple[Row[Any], list[Row[Any]], str]:
-            head = connection.execute(select(tables.budgets).where(tables.budgets.c.name == name)).one()
-            wanted = select(tables.blocks).where(tables.blocks.c.budget == name)
-            if block is not None:
-                wanted = wanted.where(tables.blocks.c.block == block)
-            blocks = list(connection.execute(wanted))
-            first = select(tables.entries.c.at).where(tables.entries.c.budget == name, tables.entries.c.number == 1)
-            return head, blocks, connection.execute(first).scalar_one()
-
-        head, found, opened_at = self._database.read(ask)
-        fixed = budget.filter
-        sums = [rows.sums_of(row, budget) for row in found] or [(0,) * len(fixed.sums)]
-        fullest = [max(amounts) for amounts in zip(*sums, strict=True)]
-        readings = [fixed.reading(one) for one in sums]
-        return Status(
-            name=name,
-            epsilon=fixed.epsilon,
-            delta=fixed.delta,
-            filter=fixed.kind,
-            relation=budget.relation,
-            note=budget.note,
-            order=getattr(fixed, "order", None),
-            has_blocks=budget.has_blocks,
-            blocks=len(found) if budget.has_blocks else 0,
-            epsilon_spent=min(fixed.epsilon_of(fullest), fixed.epsilon),
-            share_left=min(map(fixed.share_left, sums)),
-            reading=None if None in readings else max(one for one in readings if one is not None),
-            entries=head.number,
-            reserved=head.reserved,
-            committed=head.committed,
-            voided=head.voided,
-            opened_at=opened_at,
-            changed_at=head.at,
-            head=head.head,
-        )
+        return self._database.read(lambda connection: status_of(connection, budget, block))
 
     def blocks(self, name: str) -> list[BlockLeft]:
         """What is left of each block that a job has named, the least first; none of a budget without blocks.
@@ -456,18 +280,14 @@ class Ledger:
         budget = self.budget(name)
         if not budget.has_blocks:
             return []
-        wanted = select(tables.blocks).where(tables.blocks.c.budget == name)
-        found = self._database.read(lambda connection: connection.execute(wanted).all())
-        share_left = cache(budget.filter.share_left)  # many blocks have spent the same
-        lefts = (BlockLeft(row.block, share_left(rows.sums_of(row, budget))) for row in found)
-        return sorted(lefts, key=lambda one: (one.share_left, one.block))
+        return self._database.read(lambda connection: blocks_of(connection, budget))
 
     def remaining_rounds(self, name: str, step: Release, *, blocks: Sequence[str] | None = None) -> int:
         """The most rounds of `step` that one more job may have."""
         budget, job = self.budget(name), checked_release("step", step).as_run()
         named = named_blocks(budget, blocks)
         spent = self._database.read(lambda connection: rows.spent_by_block(connection, budget, named))
-        return self._pricing.rounds_that_fit(budget.filter, job, _least_left(budget, spent, named))
+        return self._pricing.rounds_that_fit(budget.filter, job, least_left(budget, spent, named))
 
     def spending(self, name: str, *, points: int = 400) -> list[Moment]:
         """The share that was spent at each time, oldest first; of many entries, about so many."""
@@ -540,94 +360,7 @@ class Ledger:
             )
         return budget, job, named
 
-    def _settle(
-        self,
-        name: str,
-        key: str,
-        kind: str,
-        by: str,
-        reason: str,
-        *,
-        made: Run | None = None,
-        left_charged: Sequence[int] = (),
-    ) -> None:
-        """Begin, commit or void a reservation; or commit what was `made`, and leave no more charged than that costs."""
-        key, by = word("key", key), _who(by)
-        budget = self.budget(name)
-        before, state = STATES[kind]
-
-        def change(connection: Connection) -> None:
-            head = rows.locked(connection, name)
-            granted = rows.granted(connection, name, key)
-            if granted is None:
-                raise _no_job(name, key)
-            if granted.state == state and kind != BEGIN:
-                if made is not None and rows.committed_run(connection, name, key, granted.run) != run_to_text(made):
-                    raise JobStateError(f"Job {show(key)} of {show(name)} is committed with another number of rounds.")
-                return
-            if granted.state not in before:
-                raise JobStateError(f"Job {show(key)} of {show(name)} is {granted.state}: it cannot be {state}.")
-            reservation = rows.entry_of(granted._mapping)
-            counts = {}
-            if kind != BEGIN:
-                counts = {"reserved": head.reserved - 1, state: getattr(head, state) + 1}
-            entry = Entry(budget=name, number=head.number + 1, kind=kind, key=key, by=by, detail=reason)
-            given_back = reservation.cost if kind == VOID else ()
-            if made is not None:
-                if not holds(run_from_text(granted.run), made):
-                    raise ParameterError(
-                        "{argument} must be rounds that were reserved: {given} is for {run}.",
-                        argument="made",
-                        given=show(key),
-                        run=show(run_from_text(granted.run)),
-                    )
-                pairs = zip(reservation.cost, left_charged, strict=True)
-                given_back = tuple(max(before - amount, 0) for before, amount in pairs)
-                entry = replace(entry, description=run_to_text(made), cost=tuple(-amount for amount in given_back))
-            if given_back:
-                named = reservation.blocks or WHOLE
-                spent = rows.spent_by_block(connection, budget, named)
-                rows.charge(connection, budget, named, spent, [-amount for amount in given_back])
-            rows.append(connection, head, entry, **counts)
-            mine = (tables.grants.c.budget == name) & (tables.grants.c.key == key)
-            connection.execute(update(tables.grants).where(mine).values(state=state))
-
-        self._database.write(change)
-
-    def _same_grant(self, found: Row[Any], budget: Budget, key: str, description: str, named: Sequence[str]) -> Grant:
-        """The grant that a key has already, if it was for the same job."""
-        blocks = tuple(json.loads(found.blocks)) or WHOLE
-        if found.run != description or blocks != tuple(named):
-            raise ParameterError(
-                "{argument} must be new: {given} is a job of {name} with another {what}.",
-                argument="key",
-                given=show(key),
-                name=show(budget.name),
-                what="run" if found.run != description else "list of blocks",
-                advice="Use another key for another job.",
-            )
-        if found.state == VOIDED:  # nothing is charged for it any more
-            raise JobStateError(f"Job {show(key)} of {show(budget.name)} is voided: reserve it with another key.")
-        return Grant(self, budget.name, key, run_from_text(found.run), found.state)
-
-
-def _least_left(budget: Budget, spent: Mapping[str, Sequence[int]], named: Sequence[str]) -> tuple[int, ...]:
-    """What the fullest of some blocks has left, of each sum."""
-    nothing = (0,) * len(budget.filter.sums)
-    lefts = [budget.filter.left(spent.get(block, nothing)) for block in named]
-    return tuple(min(amounts) for amounts in zip(*lefts, strict=True))
-
 
 def _who(by: str) -> str:
     """Who asks, if their name fits its column."""
     return text("by", by, longest=tables.LONGEST_NAME)
-
-
-def _no_job(name: str, key: str) -> ParameterError:
-    return ParameterError(
-        "{argument} must be that of a job: {name} has none with key {given}.",
-        argument="key",
-        name=show(name),
-        given=show(key),
-        advice="Reserve it first.",
-    )

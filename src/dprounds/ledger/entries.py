@@ -15,12 +15,16 @@ from dprounds.mechanisms import Run
 
 __all__ = [
     "BEGIN",
+    "BEGUN",
     "COMMIT",
+    "COMMITTED",
     "FIRST",
     "OPEN",
     "RESERVE",
+    "RESERVED",
     "STATES",
     "VOID",
+    "VOIDED",
     "Change",
     "Entry",
     "holds",
@@ -30,6 +34,7 @@ __all__ = [
 ]
 
 OPEN, RESERVE, BEGIN, COMMIT, VOID = "open", "reserve", "begin", "commit", "void"
+RESERVED, BEGUN, COMMITTED, VOIDED = "reserved", "begun", "committed", "voided"  # the states of a job
 FIRST = "0" * 64  # the hash before the first entry
 
 
@@ -42,9 +47,9 @@ class Change(NamedTuple):
 
 # A job that has begun may have looked at the data, and can no longer be voided.
 STATES = {
-    BEGIN: Change(("reserved",), "begun"),
-    COMMIT: Change(("reserved", "begun"), "committed"),
-    VOID: Change(("reserved",), "voided"),
+    BEGIN: Change((RESERVED,), BEGUN),
+    COMMIT: Change((RESERVED, BEGUN), COMMITTED),
+    VOID: Change((RESERVED,), VOIDED),
 }
 
 

@@ -13,7 +13,7 @@ from dprounds._validate import show
 from dprounds.errors import LedgerError
 from dprounds.ledger import tables
 from dprounds.ledger.budget import Budget
-from dprounds.ledger.entries import COMMIT, Entry, now
+from dprounds.ledger.entries import COMMIT, OPEN, Entry, now
 
 __all__ = [
     "append",
@@ -23,6 +23,7 @@ __all__ = [
     "granted",
     "library_version",
     "locked",
+    "open",
     "reserve",
     "seen",
     "spent_by_block",
@@ -88,6 +89,17 @@ RESERVE_AT_ONCE = (
         HEAD.returning(tables.budgets.c.number).cte("moved"),
     )
 )
+
+
+def open(connection: Connection, budget: Budget, by: str) -> None:
+    """Write down a new budget, with its first entry."""
+    name, opening = budget.name, budget.opening
+    entry = Entry(budget=name, number=1, kind=OPEN, by=by, at=now(), detail=opening, version=library_version()).sealed()
+    head = {"number": 1, "head": entry.hash, "at": entry.at, "reserved": 0, "committed": 0, "voided": 0}
+    connection.execute(insert(tables.budgets).values(name=name, opening=opening, **head))
+    connection.execute(insert(tables.entries).values(**entry.row))
+    if not budget.has_blocks:
+        connection.execute(insert(tables.blocks).values(budget=name, block="", first_sum="0", second_sum="0"))
 
 
 def locked(connection: Connection, name: str) -> Row[Any]:
