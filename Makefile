@@ -50,7 +50,7 @@ bench: $(BENCH_VENV)/.ready    ## speed and tightness beside the peers; writes d
 	$(BENCH_VENV)/bin/python -m benchmarks
 
 peers: $(VENV)/.peers          ## the peers beside us in .venv, for the tests that compare with them
-	@echo "installed: dp-accounting, Opacus, Lightning, Transformers, prv-accountant, autodp; 'make rest' runs what 'make test' skipped without them"
+	@echo "installed: dp-accounting, Opacus, Lightning, Transformers, JAX, Keras, prv-accountant, autodp; 'make rest' runs what 'make test' skipped without them"
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) docs/_build build dist figures

@@ -62,6 +62,8 @@ PEERS = {
     "opacus": "Opacus",
     "lightning": "Lightning",
     "transformers": "Transformers",
+    "jax": "JAX",
+    "keras": "Keras",
     "prv_accountant": "prv-accountant",
     "autodp": "autodp",
 }
