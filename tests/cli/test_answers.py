@@ -40,6 +40,25 @@ def test_an_answer_without_sampling_says_whose_neighbours_they_are(dprounds: Com
     assert "Holds for the neighbours for which the sensitivity (the unit of the noise multiplier) was" in unwrapped(out)
 
 
+@pytest.mark.parametrize("command", ["", "plan", "convert", "sweep", "certify", "statement", "ledger cost", "paper"])
+def test_help_says_for_which_neighbours_and_sampling_the_numbers_hold(dprounds: Command, command: str) -> None:
+    said = unwrapped(dprounds(f"{command} --help")[1])
+    assert "hold for the neighbours" in said or "holds for the neighbours" in said or "hold for: add or remove" in said
+    assert "sampl" in said
+
+
+def test_help_offers_a_delta_of_zero_only_where_it_is_an_answer(dprounds: Command) -> None:
+    assert "0 for pure DP" in unwrapped(dprounds("rounds --help")[1])
+    assert "0 for pure DP" not in unwrapped(dprounds("plan --help")[1])
+
+
+def test_a_delta_that_is_the_answer_gets_advice_that_can_be_followed(dprounds: Command) -> None:
+    asked = "--noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --method balle"
+    _, out, _ = dprounds(f"delta --epsilon 0.5 {asked}")
+    assert "Ask for the ε of a δ below it, such as 1e-05." in unwrapped(out)
+    assert "Choose δ" not in out
+
+
 @pytest.mark.parametrize("command", ["rounds", "epsilon", "delta", "noise", "rate"])
 def test_help_says_what_is_assumed_and_what_the_methods_are(dprounds: Command, command: str) -> None:
     _, out, _ = dprounds(f"{command} --help")

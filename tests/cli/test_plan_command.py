@@ -31,6 +31,17 @@ def test_the_table_has_a_row_for_each_batch_size_and_last_the_plan(
     assert "Multiply the learning rate by 4.92." in " ".join(out.split())
 
 
+def test_a_narrow_terminal_keeps_the_batch_size_its_noise_and_what_it_wastes(
+    dprounds: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    _, out, _ = dprounds(f"plan {ASKED}")
+    assert all(len(line) <= 40 for line in out.splitlines())
+    head = next(line for line in out.splitlines() if "noise" in line)
+    assert head.split() == ["batch", "size", "noise", "above", "floor"]
+    assert "2.9242" in next(line for line in reversed(out.splitlines()) if line.split()[:1] == ["256"])
+
+
 def test_json_holds_what_python_answers(dprounds: Command) -> None:
     code, out, _ = dprounds(f"plan {ASKED} --json")
     assert code == 0

@@ -102,7 +102,7 @@ def test_every_face_takes_the_words(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        ({**BATCHES, "sampling": "none"}, "batch_size has no place here: without sampling every round"),
+        ({**BATCHES, "sampling": "none"}, "batch_size has no place here: with sampling none every round"),
         ({"noise_multiplier": 2.0, "sampling": "none", "relation": "zero-out"}, "relation has no place here"),
         ({"noise_multiplier": 2.0, "sampling": "shuffled"}, "batch_size is missing: sampling shuffled needs"),
         ({"noise_multiplier": 2.0, "sampling": "fixed-size", "sampling_rate": 0.1}, "sampling_rate has no place here"),

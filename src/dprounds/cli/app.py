@@ -16,7 +16,7 @@ from dprounds.cli.question import command_for
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
 from dprounds.questions.vocabulary import METHODS, QUESTIONS, Question
-from dprounds.questions.wording import ASSUMPTIONS
+from dprounds.questions.wording import ASSUMPTIONS, CONVERSION_ASSUMPTIONS, PLAN_ASSUMPTIONS
 
 __all__ = ["app", "usage"]
 
@@ -46,10 +46,10 @@ class _Command(_WithoutTypesOfSwitches, TyperCommand):
 
 def _about(question: Question) -> str:
     """What an answer assumes, and what the methods are: both decide what a guarantee is worth."""
+    assumed = ASSUMPTIONS if question.has_setting else PLAN_ASSUMPTIONS if question.is_plan else CONVERSION_ASSUMPTIONS
     if "method" not in question.takes:
-        return ""
-    methods = [f"{method}: {METHODS[method]}." for method in question.methods]
-    return "\n\n".join([*([ASSUMPTIONS] if question.has_setting else []), "Methods:", *methods])
+        return assumed
+    return "\n\n".join([assumed, "Methods:", *(f"{method}: {METHODS[method]}." for method in question.methods)])
 
 
 app = typer.Typer(
@@ -58,6 +58,7 @@ app = typer.Typer(
     # in a narrow terminal frames and columns would cut the names of flags
     rich_markup_mode="rich" if get_terminal_size().columns >= FRAMED_COLUMNS else None,
     help="How many rounds may I train under this privacy budget? Exact answers, never below the truth.",
+    epilog=ASSUMPTIONS,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

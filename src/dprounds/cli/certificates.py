@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,10 @@ from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
 from dprounds.cli.question import file_option, typed_option
 from dprounds.questions.vocabulary import ANSWER, BUDGET, QUESTIONS, WORDS
+from dprounds.questions.wording import delta_advice, delta_remark, holds_for
+
+if TYPE_CHECKING:  # the library loads when it is asked, not for --help
+    from dprounds.certificates import Claim
 
 __all__ = ["certify", "statement", "verify"]
 
@@ -69,7 +74,8 @@ def certify(
     if out is None:
         raise questions.QuestionError("{argument} is missing: name the file of the certificate.", argument="out")
     if (delta is None) == (epsilon is None):
-        raise questions.QuestionError("Give either {argument} or {epsilon}.", argument="delta")
+        advice = f"Of δ: {delta_advice(_records(typed))}." if delta is None else ""
+        raise questions.QuestionError("Give either {argument} or {epsilon}.", argument="delta", advice=advice)
     release = questions.run_of(questions.Setting(**typed), opened(run))
     claim = certificates.certify(release, delta=delta, epsilon=epsilon, two_sided=two_sided, digits=digits)
     try:
@@ -77,7 +83,33 @@ def certify(
     except OSError as error:
         raise FileError(f"{out} cannot be written: {error.strerror or error}.") from None
     print(claim.sentence)
+    print(_held_for(claim))
     print(f"Written to {out}, SHA-256 {claim.sha256}.")
+    _remark_on(claim.delta, typed, is_answer=delta is None)
+
+
+def _held_for(claim: Claim) -> str:
+    """For which neighbours and which sampling a claim holds, in words."""
+    if "run" not in claim.claimed:
+        return holds_for(None, None, given="rdp")
+    parts = claim.claimed["run"]
+    sampled = "poisson" if any("sampling_rate" in part for part in parts) else None
+    by_noise = all("noise_multiplier" in part for part in parts)
+    return holds_for(claim.claimed["relation"], sampled, given="sensitivity" if by_noise else "round")
+
+
+def _records(typed: dict[str, Any]) -> int | None:
+    """The number of records, if it was typed."""
+    from dprounds.questions.rows import known_size
+
+    return known_size(typed.get("dataset_size"))
+
+
+def _remark_on(delta: float, typed: dict[str, Any], *, is_answer: bool = False) -> None:
+    """Say that a δ is too large for the number of records, on stderr: what is printed may go into a file."""
+    remark = delta_remark(delta, _records(typed), is_answer=is_answer)
+    if remark is not None:
+        print(remark, file=sys.stderr)
 
 
 vars(certify)["__signature__"] = _signature(
@@ -100,7 +132,9 @@ def verify(
     """
     from dprounds import certificates
 
-    print(certificates.verify(certificate).sentence)
+    claim = certificates.verify(certificate)
+    print(claim.sentence)
+    print(_held_for(claim))
 
 
 FORMATS = ("text", "markdown", "latex", "json")
@@ -143,10 +177,15 @@ def statement(
 
     release = questions.run_of(questions.Setting(**typed), opened(run))
     if delta is None and certificate is None:
-        raise questions.QuestionError("{argument} is missing: give it, or a {certificate}.", argument="delta")
+        raise questions.QuestionError(
+            f"{{argument}} is missing: {delta_advice(_records(typed))}.",
+            argument="delta",
+            advice="Or give a {certificate}.",
+        )
     claim = None if certificate is None else certificates.verify(certificate)
     found = release.statement(delta=delta, certificate=claim)
     print(found if form == "text" else getattr(found, form)())
+    _remark_on(float(found.delta), typed)
 
 
 vars(statement)["__signature__"] = _signature(

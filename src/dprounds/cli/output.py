@@ -35,6 +35,7 @@ LARGE_FACTOR, SMALL_FACTOR = Decimal(100), Decimal("0.001")
 MOST_PLAIN_FACTOR = Decimal(10**6)
 # Columns that a narrow terminal goes without, the first of them first; and a width, in characters, beyond any table.
 EXPENDABLE = ("epsilon", "order", "moments", "batch_size", "epochs", "balle")
+EXPENDABLE_OF_PLANS = ("epochs_within", "renyi_excess", "epochs", "rounds")
 WIDEST_TABLE = 1000
 
 
@@ -103,8 +104,9 @@ def _fitting(found: Answers, console: Console) -> tuple[Table, int]:
     """The fullest table that fits the terminal, and how wide it is: first counts go, then columns."""
     from rich.measure import Measurement
 
-    for counts, left_out in ((True, 0), *((False, number) for number in range(len(EXPENDABLE) + 1))):
-        drawn = table(found, counts=counts, without=EXPENDABLE[:left_out])
+    expendable = EXPENDABLE_OF_PLANS if found.question == "plan" else EXPENDABLE
+    for counts, left_out in ((True, 0), *((False, number) for number in range(len(expendable) + 1))):
+        drawn = table(found, counts=counts, without=expendable[:left_out])
         width = Measurement.get(console, console.options.update(max_width=WIDEST_TABLE), drawn).maximum
         if width <= console.width:
             break

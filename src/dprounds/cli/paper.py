@@ -31,7 +31,8 @@ def paper(
 ) -> None:
     """Recompute the paper: its three figures, their data, its claims, and the exact curve that it lacks.
 
-    Without Matplotlib the data and the claims are written, and no figures.
+    Without Matplotlib the data and the claims are written, and no figures. The rounds of the paper are not sampled: the
+    numbers hold for the neighbours for which the sensitivity was taken.
 
     Example: dprounds paper --out figures/
     """

@@ -76,7 +76,7 @@ def typed_option(question: Question, word: Word) -> tuple[object, object]:
     of = f", of {listed(takers)}" if takers else ""
     option = typer.Option(
         flag(word.name),
-        help=f"{required}{word.meaning}{of}.",
+        help=f"{required}{question.meaning(word)}{of}.",
         parser=number,
         metavar="NUMBER",
         rich_help_panel=word.panel,

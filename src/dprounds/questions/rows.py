@@ -172,8 +172,9 @@ def assumptions(run: Run) -> str:
 
 def _remarks(quantity: Quantity, inputs: dict[str, object], rows: Sequence[Answer]) -> tuple[str, ...]:
     """A remark on a δ, given or answered, that is too large for the number of records."""
-    delta = tightest(rows).values["delta"] if quantity is DELTA else inputs.get("delta")
-    remark = delta_remark(float(cast(float, delta)), known_size(inputs.get("dataset_size")))
+    is_answer = quantity is DELTA
+    delta = tightest(rows).values["delta"] if is_answer else inputs.get("delta")
+    remark = delta_remark(float(cast(float, delta)), known_size(inputs.get("dataset_size")), is_answer=is_answer)
     return () if remark is None else (remark,)
 
 

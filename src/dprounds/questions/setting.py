@@ -174,8 +174,8 @@ class Setting:
             groups = listed(GROUPED_SAMPLINGS)
             self.refuse("group_size", because=f"what a group costs is known for {groups} {{sampling}} only")
         if loader == "none":
-            self.refuse("sampling_rate", "batch_size", because="without {sampling} every round sees every record")
-            self.refuse("relation", because="without {sampling} the sensitivity says which data sets are neighbours")
+            self.refuse("sampling_rate", "batch_size", because="with {sampling} none every round sees every record")
+            self.refuse("relation", because="without a rate the sensitivity says which data sets are neighbours")
             return mechanism
         if rate is None:
             raise QuestionError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dprounds._intervals import (
+    DELTA,
     EPSILON,
     FAILURE_MASS,
     FINITE_EPSILON,
@@ -135,9 +136,7 @@ WORDS: Mapping[str, Word] = {
         Word("order", "Rényi order α > 1; inf is one", ORDER),
         Word("rdp", "Rényi bound γ, in nats", RDP),
         Word("epsilon", "Privacy loss ε, in nats", EPSILON, panel=BUDGET),
-        Word(
-            "delta", "Failure mass δ, below one over the number of records; 0 for pure DP", FAILURE_MASS, panel=BUDGET
-        ),
+        Word("delta", "Failure mass δ, below one over the number of records", FAILURE_MASS, panel=BUDGET),
         Word("last", "The most rounds of the curve; by default those that rounds or epochs say", CURVE_ROUNDS, "count"),
         Word("points", "At most how many points", CURVE_POINTS, "count"),
         Word("method", "Answer by one method only", kind="choice", panel=ANSWER),
@@ -313,8 +312,16 @@ class Question:
         return "points" in self.takes or self.is_text
 
     def interval(self, name: str) -> Interval:
-        """Where the value of a word must be in this question: the budget of a plan is finite."""
-        return FINITE_EPSILON if name == "epsilon" and self.is_plan else WORDS[name].interval
+        """Where the value of a word must be here: the budget of a plan is finite, that of Gaussian noise positive."""
+        if self.is_plan and name in ("epsilon", "delta"):
+            of_setting = {"epsilon": FINITE_EPSILON, "delta": FAILURE_MASS}
+            return (of_setting if self.has_setting else {"epsilon": POSITIVE, "delta": DELTA})[name]
+        return WORDS[name].interval
+
+    def meaning(self, word: Word) -> str:
+        """What a word means in this question, in one line."""
+        is_pure = word.name == "delta" and self.interval("delta").with_low
+        return f"{word.meaning}; 0 for pure DP" if is_pure else word.meaning
 
 
 QUESTIONS: Mapping[str, Question] = {

@@ -13,10 +13,12 @@ from fractions import Fraction
 
 __all__ = [
     "ASSUMPTIONS",
+    "CONVERSION_ASSUMPTIONS",
     "DELTA",
     "EPSILON",
     "EXCESS",
     "NOISE",
+    "PLAN_ASSUMPTIONS",
     "RATE",
     "RDP",
     "RELATIONS_IN_WORDS",
@@ -98,9 +100,14 @@ GIVEN_FOR = {
 # For --help, before anything is known of the run.
 ASSUMPTIONS = (
     "A sampling rate, or a batch size, means Poisson sampling (each round takes each record independently), and the "
-    "answer then holds for: add or remove one record. Without sampling it holds for the neighbours for which the "
-    "sensitivity was taken."
+    "answer then holds for: add or remove one record. Where another sampling or relation is named, it holds for that. "
+    "Without sampling it holds for the neighbours for which the sensitivity was taken."
 )
+PLAN_ASSUMPTIONS = (
+    "Plans are for Poisson sampling (each round takes each record independently), and hold for: add or remove one "
+    "record. Where another sampling is named, the answer says for which neighbours it holds."
+)
+CONVERSION_ASSUMPTIONS = "The answer holds for the neighbours, and for the sampling, for which the Rényi bound holds."
 
 
 def holds_for(relation: str | None, sampling: str | None, *, given: str = "sensitivity") -> str:
@@ -152,8 +159,10 @@ def delta_advice(dataset_size: int | None = None) -> str:
     return f"{advice}, such as {plain(suggested_delta(dataset_size))} for {plain(dataset_size)}"
 
 
-def delta_remark(delta: float, dataset_size: int | None) -> str | None:
+def delta_remark(delta: float, dataset_size: int | None, *, is_answer: bool = False) -> str | None:
     """A remark on a δ that is not below one over the number of records; None if it is, or if that number is unknown.
+
+    Nobody chooses a δ that is the answer: it falls as ε grows.
 
     Examples
     --------
@@ -164,10 +173,11 @@ def delta_remark(delta: float, dataset_size: int | None) -> str | None:
     """
     if dataset_size is None or not Fraction(delta) * dataset_size >= 1:
         return None
+    below = f"below it, such as {plain(suggested_delta(dataset_size))}"
     return (
         f"δ = {DELTA.text(delta)} is not below 1/{plain(dataset_size)}, one over the number of records: publishing one "
         "whole record, drawn at random, has no larger δ. "
-        f"Choose δ below it, such as {plain(suggested_delta(dataset_size))}."
+        f"{f'Ask for the ε of a δ {below}' if is_answer else f'Choose δ {below}'}."
     )
 
 

@@ -76,7 +76,7 @@ def operation(question: Question, method: str) -> Schema:
                 "name": word.name,
                 "in": "query",
                 "required": word.name in question.needs,
-                "description": f"{word.meaning}.",
+                "description": f"{question.meaning(word)}.",
                 "schema": schema_of(question, word),
                 **({"style": "form", "explode": False} if word.kind == "list" else {}),
                 **({"example": question.example[word.name]} if word.name in question.example else {}),
@@ -86,7 +86,9 @@ def operation(question: Question, method: str) -> Schema:
         return {**about, "parameters": parameters}
     schema = {
         "type": "object",
-        "properties": {word.name: {**schema_of(question, word), "description": f"{word.meaning}."} for word in words},
+        "properties": {
+            word.name: {**schema_of(question, word), "description": f"{question.meaning(word)}."} for word in words
+        },
         "required": list(question.needs),
         "additionalProperties": False,
     }
