@@ -47,7 +47,10 @@ def console(example: Example) -> str | None:
 
 
 # A star is one level, and two are no more than one.
-source = Sybil(parsers=[DocTestParser(optionflags=FLAGS)], patterns=["src/dprounds/*.py", "src/dprounds/*/*.py", "src/dprounds/*/*/*.py"])
+source = Sybil(
+    parsers=[DocTestParser(optionflags=FLAGS)],
+    patterns=["src/dprounds/*.py", "src/dprounds/*/*.py", "src/dprounds/*/*/*.py"],
+)
 prose = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=FLAGS), CodeBlockParser("console", console)],
     patterns=["README.md", "docs/*.md", "docs/*/*.md"],
