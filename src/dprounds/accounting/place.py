@@ -19,7 +19,7 @@ from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.search import RootSearch
 
-__all__ = ["line_near", "line_with_nodes_of", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
+__all__ = ["line_near", "line_with_nodes_of", "no_line", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
 
 Array = NDArray[np.float64]
 
@@ -90,6 +90,11 @@ def search_saddle(
     raise NumericalError("The loss of this run is outside what doubles resolve.")
 
 
+def no_line() -> NumericalError:
+    """Why a law has no line whose values of K could be afforded."""
+    return NumericalError("A sampled part of this run has too little noise for an exact sum.")
+
+
 def saddle_at_epsilon(law: Composition, epsilon: float, *, start: Saddle | float = 1.0) -> Saddle:
     """The saddle point for `epsilon`.
 
@@ -132,7 +137,7 @@ def line_near(
     """
     most_nodes = law.most_nodes if most_nodes is None else min(most_nodes, law.most_nodes)
     if not most_nodes:
-        raise NumericalError("A sampled part of this run has too little noise for an exact sum.")
+        raise no_line()
     target = log_delta + LOG_TOLERANCE
     sides, at_sides = _sides(law, saddle)
     saddle, period, best = _tilt(law, saddle, sides, at_sides, epsilon, log_delta)

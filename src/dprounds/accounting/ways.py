@@ -20,7 +20,7 @@ from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.law import Composition, Saddle
 from dprounds.accounting.line import Line, log_zeta
-from dprounds.accounting.place import line_near, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.place import line_near, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sum, Sums
@@ -91,6 +91,8 @@ class ByLine:
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
+        if self.law.has_cells and not self.law.most_nodes:
+            raise no_line()  # before any value of K
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
         if saddle.curvature * saddle.t * (saddle.t + 1.0) <= BENT * 2.0 * saddle.value:  # about that of a normal law
             return saddle.epsilon
@@ -109,6 +111,8 @@ class ByLine:
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """A line near the saddle point, made for the delta that it finds."""
+        if self.law.has_cells and not self.law.most_nodes:
+            raise no_line()
         self.start = saddle = saddle_at_epsilon(self.law, epsilon, start=self.start)
         log_delta = saddle.log_delta(epsilon)
         for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
@@ -293,7 +297,7 @@ def ways_to_sums(
     levels_first = has_levels and _levels_first(law)
     if levels_first:
         yield ByLevels(law)
-    if on_line and (law.most_nodes or not law.has_cells):  # a law without either says why
+    if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
     if has_levels and not levels_first:
         yield ByLevels(law)
