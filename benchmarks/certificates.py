@@ -1,10 +1,10 @@
 """Certificates, tried in the large: ``python -m benchmarks.certificates --changes 5000 --runs 1000 --references 50``.
 
 *Changes* alters certificates that are true to the ninth digit: a smaller ε or δ, more rounds, less noise, a higher
-rate, other evidence, swapped directions, missing fields, other types, huge numbers, text in place of numbers. No
-false claim may be verified, and none may crash, take over 20 seconds or a gigabyte. *Runs* certifies random runs and
-lists those whose reported ε cannot be certified within 1e-6 of itself. *References* compares bounds with 60 digits of
-mpmath.
+rate, other evidence, swapped directions, missing fields, other types, huge numbers, text in place of numbers, deep
+nesting, huge files. No false claim may be verified, and none may crash, take over 20 seconds or a gigabyte. *Runs*
+certifies random runs and lists those whose reported ε cannot be certified within 1e-6 of itself. *References* compares
+bounds with 60 digits of mpmath.
 """
 
 from __future__ import annotations
@@ -56,6 +56,12 @@ class Change(NamedTuple):
     document: Document
     what: str
     is_false: bool
+    data: bytes | None = None  # where it is no document, but what a file may hold
+
+    @property
+    def file(self) -> bytes:
+        """What the checker is given."""
+        return json.dumps(self.document).encode() if self.data is None else self.data
 
 
 def bases() -> list[Document]:
@@ -72,6 +78,17 @@ def bases() -> list[Document]:
         certify_rdp(Laplace(3.0) * 5 + PureDP(0.3) * 2, order=4.0, digits=9),
         certify_conversion(0.5, order=8.0, delta=1e-5, digits=9),
         certify_conversion(1.5, order=3.0, delta=0.5, digits=9),
+        # lattices: several rounds, two parts, one round in closed form
+        certify(PoissonSampled(Gaussian(1.0), 0.01) * 3, delta=1e-5, digits=9),
+        certify(
+            PoissonSampled(Gaussian(1.0), 0.01) * 2 + PoissonSampled(Gaussian(0.9), 0.02) * 3, delta=1e-5, digits=9
+        ),
+        certify(PoissonSampled(Gaussian(0.7), 0.05), epsilon=1.0, digits=9),
+        # a line that only a virtual Gaussian ends, and no line at all
+        certify(Laplace(3.0) * 30, delta=1e-6, digits=9),
+        certify(RandomizedResponse(0.2) * 20, delta=1e-6, digits=9, two_sided=True),
+        certify(ApproximateDP(0.4, 1e-7) * 2 + PureDP(0.5) * 3, epsilon=2.3, digits=9),
+        certify(Laplace(2.0) + RandomizedResponse(0.25) * 2, epsilon=1.0, digits=9),
     ]
     return [json.loads(claim.text) for claim in made]
 
@@ -79,7 +96,7 @@ def bases() -> list[Document]:
 def changes(seed: int, documents: list[Document]) -> Iterator[Change]:
     """Changed certificates without end."""
     draw = random.Random(seed)
-    ways = (_harder, _harder_with_other_evidence, _other_evidence, _nonsense, _without, _swapped, _bytes_like)
+    ways = (_harder, _harder_with_other_evidence, _other_evidence, _nonsense, _without, _swapped, _too_many, _file)
     while True:
         yield draw.choice(ways)(draw, copy.deepcopy(draw.choice(documents)))
 
@@ -92,11 +109,14 @@ def _scaled(text: str, factor: Fraction) -> str:
 
 
 def _harder(draw: random.Random, document: Document) -> Change:
-    """A claim that says more: false, because the base is true to nine digits only."""
+    """A claim that says more: false, because the base is true to nine digits only, or to six."""
     claim = document["claim"]
-    less = 1 - Fraction(draw.choice([1, 10, 1000, 10**5, 9 * 10**5]), 10**6)
+    finest = 10 if _is_coarse(document["evidence"]) else 1
+    less = 1 - Fraction(draw.choice([finest, 10, 1000, 10**5, 9 * 10**5]), 10**6)
     more = 1 / less
-    ways = [name for name in ("epsilon", "delta", "rdp") if name in claim and claim["kind"] != "conversion"]
+    ways = [
+        name for name in ("epsilon", "delta", "rdp") if claim.get(name, "0") != "0" and claim["kind"] != "conversion"
+    ]
     if claim["kind"] == "conversion":
         ways = ["epsilon", "delta", "hypothesis"]
     if "run" in claim:
@@ -113,6 +133,12 @@ def _harder(draw: random.Random, document: Document) -> Change:
     else:
         claim[name] = _scaled(claim[name], less)
     return Change(document, f"harder: {name}", is_false=True)
+
+
+def _is_coarse(evidence: Document) -> bool:
+    """Whether a bound is known to exceed the truth by some 1e-7 of it: that of a lattice, or of a smoothed line."""
+    lines = [line for line in evidence.values() if isinstance(line, dict)]
+    return any("grids" in line or line.get("smoothing", "0") != "0" for line in lines)
 
 
 def _harder_part(draw: random.Random, claim: Document, less: Fraction, more: Fraction) -> str:
@@ -178,9 +204,8 @@ def _nonsense(draw: random.Random, document: Document) -> Change:
         return Change(document, "unchanged", is_false=False)
     _at(document, path[:-1])[path[-1]] = value
     # in the claim, only these can leave it true: a number that is weaker than what was there
-    weaker = (
-        path[0] == "evidence" or value in ("1e999", "9" * 40 + "e999", "1" * 300, "1e-999", 7) or path[-1] == "kind"
-    )
+    numbers = ("1e999", "9" * 40 + "e999", "1" * 300, "1e-999", "1/" + "9" * 40, 7)
+    weaker = path[0] == "evidence" or value in numbers or path[-1] == "kind"
     return Change(document, "nonsense", is_false=not weaker)
 
 
@@ -202,7 +227,7 @@ def _swapped(draw: random.Random, document: Document) -> Change:
     return Change(document, "relation", is_false=True)
 
 
-def _bytes_like(draw: random.Random, document: Document) -> Change:
+def _too_many(draw: random.Random, document: Document) -> Change:
     """A field with a similar name, or one too many."""
     path = draw.choice(list(_numbers(document)))
     owner = _at(document, path[:-1])
@@ -213,10 +238,60 @@ def _bytes_like(draw: random.Random, document: Document) -> Change:
     return Change(document, "a field too many", is_false=True)
 
 
+def _file(draw: random.Random, document: Document) -> Change:
+    """What is no certificate, though a file may hold it; or one with other bytes, which may still be true."""
+    text = json.dumps(document)
+    size = draw.choice([10, 1000, 100_000, 400_000])
+    place = draw.randrange(len(text))
+    run = document["claim"].get("run", [{}])
+    files: dict[str, bytes] = {
+        "nested lists": text.replace(":", ":" + "[" * size, 1).encode(),
+        "nested objects": (text[:-1] + ',"x":' + '{"x":' * size + "1" + "}" * size + "}").encode(),
+        "closed nesting": text.replace('"claim": ', '"claim": ' + "[" * size + "]" * size + ', "x": ', 1).encode(),
+        "long number": text.replace('"version": 1', '"version": 1' + "0" * size, 1).encode(),
+        "long text": text.replace('"version": 1', '"version": "' + "1" * size + '"', 1).encode(),
+        "many parts": json.dumps({**document, "claim": {**document["claim"], "run": run * (2 + size // 100)}}).encode(),
+        "many quadratures": _with_many_lines(document, size // 100),
+        "too large": text.encode() + b" " * 10**6,
+        "larger than memory should be": b"[" + b"0," * (5 * 10**6) + b"0]",
+        "cut off": text[:place].encode(),
+        "given twice": text.replace('"version": 1', '"version": 1, "version": 1', 1).encode(),
+        "no number": text.replace(
+            '"version": 1', '"version": ' + draw.choice(["NaN", "Infinity", "1.0", "1e0"])
+        ).encode(),
+        "other encoding": text.encode(draw.choice(["utf-16", "utf-32", "utf-16-be"])),
+        "surrogate": text.replace('"mechanism": "', '"mechanism": "\\ud800', 1)
+        .replace('"kind": "', '"kind": "\\ud800')
+        .encode(),
+        "no object": draw.choice([b"", b"null", b"[]", b'"claim"', b"1", b"{}", b"\xff", b"\x00" * 1000]),
+    }
+    if draw.random() < 0.3:
+        byte = draw.choice(b'0123456789.-e"{}[], \x00\xff')
+        return Change(document, "file: another byte", is_false=False, data=_with_byte(text.encode(), place, byte))
+    what = draw.choice(sorted(files))
+    return Change(document, f"file: {what}", is_false=True, data=files[what])
+
+
+def _with_byte(data: bytes, place: int, byte: int) -> bytes:
+    return data[:place] + bytes([byte]) + data[place + 1 :]
+
+
+def _with_many_lines(document: Document, number: int) -> bytes:
+    """Evidence whose first list has more items than there are parts."""
+    changed = copy.deepcopy(document)
+    for line in changed["evidence"].values():
+        for name in ("quadratures", "grids"):
+            if isinstance(line, dict) and name in line:
+                line[name] = line[name] * (2 + number) or [{}]
+                return json.dumps(changed).encode()
+    changed["evidence"] = [changed["evidence"]] * (2 + number)
+    return json.dumps(changed).encode()
+
+
 def is_wrongly_verified(change: Change) -> bool:
     """Whether the checker accepts a claim that is false."""
     try:
-        checker.check(json.dumps(change.document).encode())
+        checker.check(change.file)
     except checker.RefusedError:
         return False
     return change.is_false
@@ -263,7 +338,7 @@ def try_changes(number: int, seed: int) -> int:
         counts[change.what.partition(":")[0], change.is_false] += 1
         if bad or took > MOST_SECONDS:
             wrong += 1
-            print(f"WRONG: {change.what}, {took:.1f} s\n{json.dumps(change.document)}")
+            print(f"WRONG: {change.what}, {took:.1f} s\n{change.file[:5000]!r}")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{number} changed claims: {wrong} wrong; slowest {slowest:.2f} s, {memory / 1000:.0f} MB at most.")
     for (what, is_false), times in sorted(counts.items()):

@@ -420,13 +420,16 @@ MUTANTS: dict[str, Mutant] = {
     "checker: losses that end": checker_with("_require(largest_loss <= epsilon,", "_require(True,"),
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
     "checker: losses below a grid": checker_with("[(delta[0] - 1) / y[0], *chords]", "[arb(-1), *chords]"),
+    "checker: the mass at infinity of a round": checker_with("1 - finite * least", "1 - least"),
+    "checker: losses of one sign": checker_with("least.min(y).min(1)", "least.min(1)"),
+    "checker: the largest loss of a round": checker_with("least.min(y).min(1)", "least.min(y)"),
     "checker: masses are rounded down": checker_with(".lower().floor()", ".upper().ceil()"),
     "checker: products are rounded down": checker_with("[mass >> bits for", "[-(-mass >> bits) for"),
     "checker: products are not rounded to the nearest": checker_with(
         "[mass >> bits for", "[(mass + 2 ** (bits - 1)) >> bits for"
     ),
-    "checker: a negative mass": checker_with("masses[n] = max(mass or 0, 0)", "masses[n] = mass or 0"),
-    "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // len(at), 0)"),
+    "checker: a negative mass": checker_with("[max(mass or 0, 0) for", "[mass or 0 for"),
+    "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // len(y), 0)"),
     "checker: the first loss of a product": checker_with("one[0] + other[0] + low,", "one[0] + other[0],"),
     "checker: the first loss of a round": checker_with('(grid["first"], _law(', "(min(0, grid['first']), _law("),
     "checker: the last losses are kept": checker_with("masses[low : low + points]", "masses[low:][-points:]"),

@@ -26,7 +26,6 @@ from dprounds import (
     epsilon_from_rdp,
 )
 from dprounds.certificates import certify, certify_conversion, certify_rdp, verify
-from dprounds.certificates import claim as claims
 from dprounds.mechanisms import Run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -139,7 +138,7 @@ def test_without_flint_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "dprounds.certificates.checker", None)
     monkeypatch.delattr("dprounds.certificates.checker")
     with pytest.raises(UnsupportedError, match=r"pip install '\.\[certificates\]'"):
-        claims.certify(Gaussian(20.0) * 500, delta=1e-5)
+        certify(Gaussian(20.0) * 500, delta=1e-5)
 
 
 def test_conversions_are_as_close_as_their_digits() -> None:

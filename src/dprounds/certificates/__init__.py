@@ -7,7 +7,8 @@
 'Verified: 500 × gaussian (ε = 4.9834, δ = 1e-05)'
 """
 
-from dprounds.certificates.claim import Claim, certify, certify_conversion, certify_rdp, verify
+from dprounds.certificates.claim import Claim, verify
+from dprounds.certificates.making import certify, certify_conversion, certify_rdp
 from dprounds.errors import CertificateError
 
 __all__ = ["CertificateError", "Claim", "certify", "certify_conversion", "certify_rdp", "verify"]

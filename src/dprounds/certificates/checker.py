@@ -27,7 +27,7 @@ REMOVE, ADD, RELATIONS = "remove", "add", ("add-remove", "zero-out")
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
 MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
 # In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; all else takes several.
-MOST_WORK, FORMULA, NODE, MASS, POINT = 12_000_000, 20, 60, 100, 5
+MOST_WORK, FORMULA, NODE, MASS = 12_000_000, 20, 60, 16
 AFRESH = 32  # a ball that is turned becomes wider; after so many turns all are computed anew
 # Every double in its shortest decimal, and fractions.
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}", re.ASCII)
@@ -42,7 +42,7 @@ BITS = {"precision": range(2, MOST_BITS + 1)}
 QUADRATURE = {"step": POSITIVE, "strip": POSITIVE, "angle": ZERO, "angle_strip": ZERO}
 MOMENTS = {**BITS, "quadratures": [{**QUADRATURE, "first": range(-LARGE, 1), "last": range(LARGE + 1)}]}
 LINE = {**MOMENTS, "tau": POSITIVE, "step": POSITIVE, "nodes": SOME, "smoothing": ZERO, "above": ZERO}
-GRID = {"first": range(-LARGE, LARGE), "fine": range(LARGE), "doubling": SOME, "nodes": SOME}
+GRID = {"first": range(-LARGE, LARGE), "nodes": SOME}
 LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "grids": [GRID]}
 Ball = Any  # a real or complex ball; python-flint has no types
 Values = dict[str, Any]  # an object of the certificate, its numbers read
@@ -99,10 +99,11 @@ def _check_work(parts: list[Values], found: list[Values | None]) -> None:
     total, sampled = 0, sum(part["is_sampled"] for part in parts)
     for each in filter(None, found):
         if "grids" in each:
-            fits = len(each["grids"]) == len(parts) and all("gaussian" in part["mechanism"] for part in parts)
-            _require(fits, "grids must be as many as parts, each of which is Gaussian.")
+            fits = len(each["grids"]) == len(parts) and all(grid["nodes"] <= each["points"] for grid in each["grids"])
+            _require(fits, "grids must be as many as parts, none with more points than are kept.")
             products = sum(2 * part["rounds"].bit_length() + 1 for part in parts)
-            total += MASS * sum(grid["nodes"] for grid in each["grids"]) + POINT * each["points"] * products
+            work = MASS * sum(grid["nodes"] for grid in each["grids"]) + each["points"] * products
+            total += work * (128 + each["precision"]) // 128
             continue
         _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
         x = sum(quadrature["last"] - quadrature["first"] + 1 for quadrature in each["quadratures"])
@@ -245,7 +246,11 @@ def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values,
 
 
 def _profile(part: Values, direction: str, x: Ball) -> Ball:
-    """Delta of one round of a Gaussian, sampled or not, at a loss of any sign, in closed form [12]."""
+    """Delta of one round at a loss of any sign, in closed form [12]."""
+    if "gaussian" not in part["mechanism"]:
+        a, y, finite = _ball(part["largest_loss"]), x.exp(), _ball(1 - part.get("delta", Fraction(0)))
+        least = ((x - a) / 2).exp() if part["mechanism"] == "laplace" else (1 + y) / (1 + a.exp())
+        return 1 - finite * least.min(y).min(1)
     sigma, rate = _ball(part["noise_multiplier"]), _ball(part.get("sampling_rate", Fraction(1)))
     y = (x if direction == REMOVE else -x).exp()
     c, half, root = (y - 1 + rate) / rate, 1 / (2 * sigma), arb(2).sqrt()
@@ -254,21 +259,14 @@ def _profile(part: Values, direction: str, x: Ball) -> Ball:
     return rate * above if direction == REMOVE else rate * (above + c - 1) / y
 
 
-def _law(part: Values, direction: str, step: Fraction, grid: Values, points: int) -> fmpz_poly:
+def _law(part: Values, direction: str, step: Fraction, grid: Values) -> fmpz_poly:
     """Masses of a round whose losses are moved to the points of a grid, in units of 2^-precision, rounded down [12]."""
-    at, stride = [0], 1
-    for n in range(1, grid["nodes"]):
-        stride *= 2 if n > grid["fine"] and (n - grid["fine"]) % grid["doubling"] == 0 else 1
-        at.append(at[-1] + stride)
-        _require(at[-1] < points, "A grid has more points than are kept.")
-    losses = [_ball(step * (grid["first"] + each)) for each in at]
+    losses = [_ball(step * (grid["first"] + n)) for n in range(grid["nodes"])]
     y, delta = [x.exp() for x in losses], [_profile(part, direction, x) for x in losses]
-    chords = [(delta[n] - delta[n - 1]) / (y[n] - y[n - 1]) for n in range(1, len(at))]
-    masses = [0] * (at[-1] + 1)
-    for n, here, left, right in zip(at, y, [(delta[0] - 1) / y[0], *chords], [*chords, arb(0)], strict=True):
-        mass = ((right - left) * here * 2**ctx.prec).lower().floor().unique_fmpz()
-        masses[n] = max(mass or 0, 0)  # one that is not known counts as none
-    return fmpz_poly(masses)
+    chords = [(delta[n] - delta[n - 1]) / (y[n] - y[n - 1]) for n in range(1, len(y))]
+    slopes = zip(y, [(delta[0] - 1) / y[0], *chords], [*chords, arb(0)], strict=True)
+    masses = [((right - left) * here * 2**ctx.prec).lower().floor().unique_fmpz() for here, left, right in slopes]
+    return fmpz_poly([max(mass or 0, 0) for mass in masses])  # one that is not known counts as none
 
 
 def _delta_on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice: Values) -> Ball:
@@ -282,7 +280,7 @@ def _delta_on_lattice(parts: list[Values], direction: str, epsilon: Fraction, la
 
     whole = nothing = 0, fmpz_poly([2**bits])
     for part, grid in zip(parts, lattice["grids"], strict=True):
-        law, power = (grid["first"], _law(part, direction, step, grid, points)), nothing
+        law, power = (grid["first"], _law(part, direction, step, grid)), nothing
         for digit in f"{part['rounds']:b}":
             power = product(power, power)
             power = product(power, law) if digit == "1" else power

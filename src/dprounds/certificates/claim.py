@@ -1,25 +1,18 @@
-"""Claims with their evidence: made of a run, written as JSON, and checked."""
+"""A claim with its evidence as JSON, the run that it is about, and its check."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-from dprounds._validate import DELTA, FINITE_EPSILON, Interval, count, real, show
-from dprounds.accounting.profile import Profile
-from dprounds.certificates.evidence import conversion_evidence, directions_of, lower_line, moment_evidence, upper_line
-from dprounds.certificates.lattice import Upper
-from dprounds.conversions import epsilon_from_rdp
-from dprounds.errors import CertificateError, InfeasibleError, NumericalError, ParameterError, UnsupportedError
+from dprounds._validate import show
+from dprounds.errors import CertificateError, ParameterError, UnsupportedError
 from dprounds.mechanisms import (
     ApproximateDP,
     Gaussian,
@@ -33,7 +26,7 @@ from dprounds.mechanisms import (
 )
 from dprounds.mechanisms.base import REPLACE_ONE
 
-__all__ = ["Claim", "certify", "certify_conversion", "certify_rdp", "verify"]
+__all__ = ["Claim", "checked", "described", "verify"]
 
 NEEDS_FLINT = "Certificates need python-flint. In a checkout of dprounds: pip install '.[certificates]'"
 # How a certificate names the mechanisms that have no other parameters than their own numbers.
@@ -45,22 +38,6 @@ NAMES: Mapping[type[Mechanism], str] = {
     ApproximateDP: "approximate-dp",
 }
 SAMPLED = "poisson-sampled-gaussian"
-FINITE_ORDER = Interval.parse("(1, inf)")
-# Digits of the quoted number, and decimals that an epsilon has at least: two neighbours are then within 1e-4.
-DIGITS = 5
-DECIMALS = 4
-MOST_DIGITS = 15
-# A number is raised by this many units of its last digit, one after the other, and each with more effort, until the
-# check succeeds.
-TRIED_UNITS = (0, 1, 2, 10)
-# Where this many units are a millionth of the number or less, they are tried too: next to an atom of a loss a virtual
-# Gaussian costs that much.
-MANY_UNITS, MILLIONTH = 200, Fraction(1, 10**6)
-EFFORTS: tuple[int, ...] = (0, 3)
-# Bounds that exceed epsilon by more than this part of it are worth more effort.
-CLOSE = 5e-7
-# Numbers are found to the safe side of what they are. The decimal below is tried too where this part is all it lacks.
-SHRUNK = Fraction(1, 10**12)
 
 
 def _checker() -> ModuleType:
@@ -118,7 +95,7 @@ class Claim:
         if self.claimed["kind"] != "approximate-dp" or not isinstance(release, Release):
             return False
         try:
-            _, about = _described(release)
+            _, about = described(release)
         except UnsupportedError:
             return False
         parts = [sorted(map(_canonical, found["run"])) for found in (about, self.claimed)]
@@ -134,7 +111,7 @@ def _canonical(document: object) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False) + "\n"
 
 
-def _checked(claim: Mapping[str, Any], evidence: object) -> Claim:
+def checked(claim: Mapping[str, Any], evidence: object) -> Claim:
     """The certificate of a claim; raises `CertificateError` where the evidence does not prove it."""
     checker = _checker()
     document = {"format": checker.FORMAT, "version": checker.VERSION, "claim": claim, "evidence": evidence}
@@ -197,7 +174,7 @@ def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
     return {"mechanism": name, "rounds": rounds, **{key: repr(value) for key, value in values.items()}, **sampling}
 
 
-def _described(release: Release) -> tuple[Run, dict[str, Any]]:
+def described(release: Release) -> tuple[Run, dict[str, Any]]:
     """The run that is claimed about, and how a claim begins."""
     if not isinstance(release, Release):
         raise ParameterError(f"run must be a mechanism or a run, got {show(release)}.")
@@ -206,224 +183,3 @@ def _described(release: Release) -> tuple[Run, dict[str, Any]]:
     if not run.parts:
         raise UnsupportedError("This run releases nothing, so that there is nothing to certify.")
     return run, {"run": [described for *_, described in parts if described is not None], "relation": run.relation}
-
-
-def _written(number: Decimal) -> str:
-    """A decimal as people write it, and as the checker reads it."""
-    plain = f"{number.normalize():f}"
-    return plain if len(plain) <= 2 * MOST_DIGITS else str(number.normalize()).lower()
-
-
-def _digits(digits: int) -> int:
-    if not 1 <= count("digits", digits) <= MOST_DIGITS:
-        raise ParameterError(f"digits must be in [1, {MOST_DIGITS}], got {digits}.")
-    return digits
-
-
-def _unit(value: float, digits: int, decimals: int = 0) -> Decimal:
-    """One unit of the last of a number's significant digits, and not more than of its last decimal, if there is one."""
-    exponent = (math.floor(math.log10(value)) if value else 0) + 1 - digits
-    return Decimal(10) ** (min(exponent, -decimals) if decimals else exponent)
-
-
-def _above(value: float, unit: Decimal) -> list[Decimal]:
-    """Multiples of a unit that are about at a number and above it, the nearest first."""
-    least = math.ceil(Fraction(value) * (1 - SHRUNK) / Fraction(unit))
-    more = (MANY_UNITS,) if Fraction(unit) * MANY_UNITS <= MILLIONTH * Fraction(value) else ()
-    return [(least + units) * unit for units in TRIED_UNITS + more]
-
-
-def certify(
-    run: Release,
-    *,
-    delta: float | None = None,
-    epsilon: float | None = None,
-    digits: int = DIGITS,
-    two_sided: bool = False,
-) -> Claim:
-    """A proven claim about a run: epsilon at `delta`, or delta at `epsilon`, rounded up to a short decimal.
-
-    The parameters of the run are written as their shortest decimals, and the claim is about those numbers exactly.
-
-    Guarantee
-    ---------
-    Raises, or returns a claim that the checker has proven, in every direction.
-
-    Parameters
-    ----------
-    run
-        A run, or a mechanism for one round, of Gaussian, Poisson-sampled Gaussian, Laplace, randomized response, pure
-        and approximate DP parts.
-    delta, epsilon
-        One of the two: delta in (0, 1), or epsilon in [0, inf).
-    digits
-        Significant digits of the number that is claimed, in [1, 15]. An epsilon has at least four decimals.
-    two_sided
-        Claim also that epsilon cannot be smaller by 1e-4, or by one unit of its last digit if that is less: for a
-        mechanism that attains the bounds of the parts. Only with `delta`.
-
-    Theorem
-    -------
-    docs/theory/certificates.md
-
-    Examples
-    --------
-    >>> from dprounds import Gaussian, PoissonSampled
-    >>> claim = certify(PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062, delta=1e-5, two_sided=True)
-    >>> claim.claimed["epsilon"], claim.claimed["delta"], claim.claimed["lower_epsilon"]
-    ('2.3816', '1e-05', '2.3815')
-    """
-    if (delta is None) == (epsilon is None):
-        raise ParameterError("certify takes either delta or epsilon.")
-    digits = _digits(digits)
-    if two_sided and delta is None:
-        raise ParameterError("two_sided needs delta: the smaller epsilon is claimed not to be enough for it.")
-    release, about = _described(run)
-    if delta is not None:
-        given = real("delta", delta, DELTA)
-        found = release.epsilon(delta=given)
-        if found == math.inf:
-            raise InfeasibleError(f"No finite epsilon meets delta {given:g}.")
-        unit = _unit(found, digits, DECIMALS)
-        efforts, excess, _ = _efforts(release, found, given, CLOSE * found)
-        raised = found + excess
-        claims = [{"epsilon": _written(value), "delta": repr(given)} for value in _above(raised, unit)]
-    else:
-        given = real("epsilon", cast(float, epsilon), FINITE_EPSILON)
-        found = release.delta(epsilon=given)
-        unit = _unit(found, digits)
-        efforts, _, excess = _efforts(release, given, found, math.inf)
-        raised = found * math.exp(excess)
-        claims = [{"epsilon": repr(given), "delta": _written(value)} for value in _above(raised, unit)]
-
-    def lines(claim: Mapping[str, Any], effort: int) -> dict[str, Any]:
-        found = _uppers(release, float(claim["epsilon"]), float(claim["delta"]), effort)
-        return {direction: each.evidence for direction, each in found.items()}
-
-    proven = _first_proven(
-        ({"kind": "approximate-dp", **about, **claim, "lower_epsilon": None} for claim in claims),
-        lambda claim, effort: {**lines(claim, effort), "lower": None},
-        efforts,
-    )
-    return _two_sided(release, proven, unit) if two_sided else proven
-
-
-def _uppers(run: Run, epsilon: float, delta: float, effort: int = 0) -> dict[str, Upper]:
-    return {direction: upper_line(run, direction, epsilon, delta, effort) for direction in directions_of(run)}
-
-
-def _efforts(run: Run, epsilon: float, delta: float, close: float) -> tuple[tuple[int, ...], float, float]:
-    """Efforts to be tried, from the least whose bound is close; by how much that exceeds epsilon, and log delta."""
-    efforts = EFFORTS
-    while True:
-        found = _uppers(run, epsilon, delta, efforts[0]).values()
-        epsilon_excess, log_excess = max(each.epsilon_excess for each in found), max(each.log_excess for each in found)
-        if epsilon_excess <= close or len(efforts) == 1:
-            return efforts, epsilon_excess, log_excess
-        efforts = efforts[1:]
-
-
-def _first_proven(
-    claims: Iterable[Mapping[str, Any]],
-    evidence: Callable[[Mapping[str, Any], int], object],
-    efforts: Iterable[int] = EFFORTS,
-) -> Claim:
-    """The first of the claims that the checker accepts, with as little effort as does."""
-    trouble: CertificateError | None = None
-    for claim in claims:
-        for effort in efforts:
-            try:
-                return _checked(claim, evidence(claim, effort))
-            except CertificateError as failed:
-                trouble = trouble or failed
-    raise NumericalError(f"No certificate was found. {trouble}")
-
-
-def _two_sided(run: Run, proven: Claim, unit: Decimal) -> Claim:
-    """The claim, and that a smaller epsilon is not enough."""
-    epsilon, delta = Decimal(proven.claimed["epsilon"]), proven.delta
-    lowers = [epsilon - units * unit for units in TRIED_UNITS if 0 < units * unit <= epsilon]
-    if not lowers:
-        raise UnsupportedError("No epsilon is smaller than 0: this claim has one side only.")
-    upper = json.loads(proven.text)["evidence"]
-
-    def evidence(claim: Mapping[str, Any], effort: int) -> object:
-        lower = float(claim["lower_epsilon"])
-        deltas = {each: Profile({each: run.law(each)}).delta(lower).lower for each in directions_of(run)}
-        direction = max(deltas, key=deltas.__getitem__)
-        return {**upper, "lower": {"direction": direction, **lower_line(run, direction, lower, delta, effort)}}
-
-    return _first_proven(({**proven.claimed, "lower_epsilon": _written(lower)} for lower in lowers), evidence)
-
-
-def certify_rdp(run: Release, *, order: float, digits: int = DIGITS) -> Claim:
-    """A proven claim about a run: its Rényi bound at an order, rounded up to a short decimal.
-
-    Guarantee
-    ---------
-    Raises, or returns a claim that the checker has proven, in every direction.
-
-    Parameters
-    ----------
-    run
-        As for `certify`, without approximate DP, whose Rényi bounds are infinite.
-    order
-        Rényi order, in (1, inf).
-    digits
-        Significant digits of the number that is claimed, in [1, 15].
-
-    Examples
-    --------
-    >>> from dprounds import Gaussian
-    >>> certify_rdp(Gaussian(20.0) * 500, order=8.0).claimed["rdp"]
-    '5'
-    """
-    digits = _digits(digits)
-    given = real("order", order, FINITE_ORDER)
-    release, about = _described(run)
-    found = release.rdp(given)
-    if found == math.inf:
-        raise InfeasibleError(f"No Rényi bound of order {given:g} is finite.")
-    about = {"kind": "renyi", **about, "order": repr(given)}
-    return _first_proven(
-        ({**about, "rdp": _written(value)} for value in _above(found, _unit(found, digits))),
-        lambda _, effort: {each: moment_evidence(release, each, given, effort) for each in directions_of(release)},
-    )
-
-
-def certify_conversion(rdp: float, *, order: float, delta: float, digits: int = DIGITS) -> Claim:
-    """A proven claim about all mechanisms of a Rényi bound: epsilon at `delta`, rounded up to a short decimal.
-
-    Guarantee
-    ---------
-    Raises, or returns a claim that the checker has proven.
-
-    Parameters
-    ----------
-    rdp
-        Rényi bound in nats, in [0, inf).
-    order
-        Rényi order, in (1, inf).
-    delta
-        Failure mass, in (0, 1).
-    digits
-        Significant digits of the epsilon that is claimed, in [1, 15]; it has at least four decimals.
-
-    Theorem
-    -------
-    [ALCKS20, Theorem 3], by the dual certificate of docs/theory/conversions.md.
-
-    Examples
-    --------
-    >>> certify_conversion(0.5, order=8.0, delta=1e-5).claimed["epsilon"]
-    '1.7098'
-    """
-    digits = _digits(digits)
-    given = {"order": real("order", order, FINITE_ORDER), "rdp": real("rdp", rdp, FINITE_EPSILON)}
-    at = real("delta", delta, DELTA)
-    found = float(epsilon_from_rdp(given["rdp"], order=given["order"], delta=at))
-    about = {"kind": "conversion", "order": repr(given["order"]), "rdp": repr(given["rdp"]), "delta": repr(at)}
-    return _first_proven(
-        ({**about, "epsilon": _written(value)} for value in _above(found, _unit(found, digits, DECIMALS))),
-        lambda claim, effort: conversion_evidence(given["order"], found, float(claim["epsilon"]), at, effort),
-    )

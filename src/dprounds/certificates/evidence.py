@@ -6,7 +6,9 @@ Nothing here needs to be right: the checker computes every bound again, and evid
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +17,22 @@ from numpy.typing import NDArray
 from dprounds.accounting.law import Composition, LossLaw, Saddle
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
-from dprounds.certificates.lattice import Upper, largest_losses, lattice_near, one_point
+from dprounds.certificates.lattice import (
+    LESS_WORK,
+    MOST_WORK,
+    Upper,
+    largest_loss,
+    largest_losses,
+    lattice_near,
+    one_point,
+)
 from dprounds.conversions import worst_pair
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled, Run
 from dprounds.mechanisms.base import BOTH_DIRECTIONS, REMOVE
 from dprounds.numerics.mixture import log_mixture, mixture_share
 
-__all__ = ["conversion_evidence", "directions_of", "lower_line", "moment_evidence", "upper_line"]
+__all__ = ["conversion_evidence", "directions_of", "lower_line", "moment_evidence", "upper_line", "upper_lines"]
 
 Array = NDArray[np.float64]
 
@@ -175,28 +185,41 @@ def _for_a_line(law: LossLaw, most_nodes: int) -> LossLaw:
     return replace(law, lattice=None, ceiling=None if law.lattice else law.ceiling, most_nodes=most_nodes)
 
 
-def upper_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> Upper:
+def upper_lines(run: Run, epsilon: float, delta: float, effort: int = 0) -> dict[str, Upper]:
+    """Evidence that `delta` is met at `epsilon`, for each direction."""
+    for most_work in (MOST_WORK, LESS_WORK):
+        found = {each: upper_line(run, each, epsilon, delta, effort, most_work) for each in directions_of(run)}
+        if sum(each.work for each in found.values()) <= 2 * LESS_WORK:
+            break
+    return found
+
+
+def upper_line(
+    run: Run, direction: str, epsilon: float, delta: float, effort: int = 0, most_work: float = MOST_WORK
+) -> Upper:
     """Evidence that `delta` is met at `epsilon` in a direction: a line, or a lattice where no line serves.
 
     None is evidence where no loss exceeds epsilon. More effort takes more nodes and bits.
     """
-    is_gaussian = all(isinstance(getattr(part, "mechanism", part), Gaussian) for part in run.mechanisms)
-    if is_gaussian and run.rounds == 1:
-        return one_point(epsilon, delta)
-    if run.law(direction).max_loss <= epsilon:
-        if not _pairs(run, direction):
-            return Upper(None)
-        if is_gaussian:
+    losses = [(largest_loss(mechanism), rounds) for mechanism, rounds in run.parts]
+    if all(loss is None for loss, _ in losses):
+        if run.rounds == 1:
+            return one_point(epsilon, delta)
+        if run.law(direction).max_loss <= epsilon:
             return largest_losses(run, direction, epsilon, delta)
+    if sum(math.inf if loss is None else rounds * loss for loss, rounds in losses) <= Fraction(repr(epsilon)):
+        return Upper(None)
     try:
         line = _line(run, direction, epsilon, delta, effort, above=False)
     except NumericalError:
-        if not is_gaussian:
-            raise
-        return lattice_near(run, direction, epsilon, delta, effort)
+        return lattice_near(run, direction, epsilon, delta, most_work)
     # a virtual Gaussian raises delta by half of its variance times the density of the loss
     tau, excess = float(line["tau"]), 0.5 * float(line["smoothing"]) * (float(line["tau"]) + 1.0)
-    return Upper(line, excess * tau, excess)
+    found = Upper(line, excess * tau, excess)
+    if excess:
+        with suppress(NumericalError):
+            return min(found, lattice_near(run, direction, epsilon, delta, most_work), key=lambda each: each.log_excess)
+    return found
 
 
 def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
