@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from benchmarks import ONE_CORE
 from benchmarks.peers import Part
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -20,8 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0
 # On a machine that others use, a second of the processor may take so many of the clock.
 PATIENCE = 8.0
-# NumPy and PyTorch on one core, so that the processor's time is what an idle machine would take.
-ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 class Client:
