@@ -6,6 +6,7 @@ import json
 import math
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -351,6 +352,27 @@ def test_messages_name_no_record_and_no_number_of_them(tmp_path: Path) -> None:
         with pytest.raises(ParameterError) as refused:
             found.charge(ids, cost, key="b")
         assert not any(said in str(refused.value) + repr(refused.value.fields) for said in ("123456789", "987", "nan"))
+
+
+def test_only_its_owner_may_read_a_new_store(tmp_path: Path) -> None:
+    new(tmp_path / "s")
+    assert (tmp_path / "s").stat().st_mode & 0o077 == 0
+
+
+def test_a_store_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    found = new(tmp_path / "s")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = len(os.listdir("/proc/self/fd")) + 10 if Path("/proc/self/fd").exists() else 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    try:
+        for number in range(20):
+            assert found.charge([1, number + 2], 2.0**-5, key=str(number)).all()
+        assert found.spent([1, 2]).tolist() == [20 / 32, 1 / 32]
+        found.verify()
+        found.compact()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found.spent([1, 2]).tolist() == [20 / 32, 1 / 32]
 
 
 # --- Crashes and others at the same time.

@@ -91,15 +91,17 @@ class Writer:
 
 
 class Amounts:
-    """A file that a `Writer` ended. A page whose checksum does not fit raises `LedgerError`."""
+    """A file that a `Writer` ended. A page whose checksum does not fit raises `LedgerError`.
+
+    It is open only while it is read: a store may have more files than a process may have open.
+    """
 
     def __init__(self, folder: Path, part: Part) -> None:
         self.path = folder / part.name
         with _reading(self.path):
-            self._file = parquet.ParquetFile(self.path, page_checksum_verification=True)
-            found = self._file.metadata
+            found = self._footer = parquet.read_metadata(self.path)
             is_it = Part(part.name, found.num_rows, self.path.stat().st_size, _footer(self.path)) == part
-            if not is_it or not self._file.schema_arrow.equals(SCHEMA):
+            if not is_it or not found.schema.to_arrow_schema().equals(SCHEMA):
                 raise _damaged(self.path)
             ends = [found.row_group(i).column(0).statistics for i in range(found.num_row_groups)]
             if not all(one is not None and one.has_min_max for one in ends):
@@ -109,8 +111,11 @@ class Amounts:
 
     def rows(self, group: int) -> tuple[Integers, Integers]:
         """The records and the amounts of one group of rows."""
-        with _reading(self.path):
-            table = self._file.read_row_group(group, use_threads=False)
+        with (
+            _reading(self.path),
+            parquet.ParquetFile(self.path, metadata=self._footer, page_checksum_verification=True) as file,
+        ):
+            table = file.read_row_group(group, use_threads=False)
         ids, amounts = table["id"].to_numpy(), table["amount"].to_numpy()
         if not len(ids) or (ids[0], ids[-1]) != (self.first[group], self.last[group]):
             raise _damaged(self.path)

@@ -97,7 +97,7 @@ class Folder:
     def begin(self, opening: Mapping[str, Any]) -> None:
         """Make a store where none is."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)  # what it will hold is private
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be made: {error.strerror}.") from None
         with self.locked(shared=False, is_new=True):
