@@ -128,6 +128,18 @@ def test_costs_are_rounded_up_and_the_cap_down(
     assert units > scale.cap or (units - 1) * unit < Fraction(cost)
 
 
+def test_a_cost_is_never_rounded_to_nothing() -> None:
+    scale = asked.Scale(exponent=-10, cap=2**59)
+    assert scale.all_up(np.array([0.0, 5e-324, 1e-300, 1024.0, 1025.0, math.inf])).tolist() == [
+        0,
+        1,
+        1,
+        1,
+        2,
+        2**59 + 1,
+    ]
+
+
 def test_ten_tenths_are_more_than_one(tmp_path: Path) -> None:
     """The double next to 0.1 is above it: as in a ledger, ten of them do not fit into 1."""
     found = new(tmp_path / "s")
@@ -312,6 +324,18 @@ def test_a_byte_that_was_changed_is_found_or_changes_nothing(tmp_path: Path) -> 
         path.write_bytes(whole)
     assert damaged > 30
     found.verify()
+
+
+def test_a_budget_that_was_raised_in_the_manifest_is_refused(tmp_path: Path) -> None:
+    found = new(tmp_path / "s")
+    path = tmp_path / "s" / "manifest.json"
+    said = json.loads(path.read_text())
+    said["opening"]["filter"]["epsilon"] = 2.0
+    said["opening"]["filter"]["caps"] = [str(2**61)]
+    path.write_text(json.dumps(said))
+    for use in (lambda: RecordStore(tmp_path / "s"), lambda: found.charge([1], 0.1, key="a"), found.verify):
+        with pytest.raises(LedgerError, match=r"manifest\.json is missing or damaged"):
+            use()
 
 
 def test_a_file_that_is_missing_is_not_taken_for_nothing(tmp_path: Path) -> None:
