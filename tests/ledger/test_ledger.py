@@ -518,6 +518,13 @@ def test_a_history_is_exported_in_parts_as_one_file(ledger: Ledger, jobs: int, m
         export.exported(ledger, "patients", "xlsx")
 
 
+def test_an_exported_entry_tells_its_blocks_apart(ledger: Ledger) -> None:
+    opened(ledger, blocks=True)
+    ledger.reserve("patients", STEP, key="a", blocks=["north", "south east", 'the "old" ü'])
+    (row,) = csv.DictReader(io.StringIO(b"".join(export.exported(ledger, "patients", "csv", after=1)).decode()))
+    assert json.loads(row["blocks"]) == ["north", "south east", 'the "old" ü']
+
+
 def test_spending_falls_where_rounds_are_given_back(ledger: Ledger) -> None:
     opened(ledger, filter="renyi").reserve("patients", STEP * 100, key="train")
     ledger.commit("patients", "train", made=STEP * 25)

@@ -33,7 +33,7 @@ def flat(entry: Entry, sums: Iterable[str]) -> dict[str, Any]:
         "by": entry.by,
         "run": "" if entry.run is None else repr(entry.run),
         **costs,
-        "blocks": " ".join(entry.blocks),
+        "blocks": json.dumps(entry.blocks, ensure_ascii=False) if entry.blocks else "",  # a name may hold spaces
         "detail": entry.detail,
         "version": entry.version,
         "hash": entry.hash,

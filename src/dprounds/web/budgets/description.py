@@ -76,7 +76,10 @@ STATUS = _object(
     blocks=COUNT,
     epsilon_spent={"type": "number", "minimum": 0, "description": "Not for publication."},
     share_left={**SHARE, "description": "Not for publication."},
-    reading={**MAYBE_NUMBER, "description": "The odometer; may be published, with delta."},
+    reading={
+        **MAYBE_NUMBER,
+        "description": "The odometer; may be published, with delta; of one block, about its records alone.",
+    },
     entries=COUNT,
     reserved=COUNT,
     committed=COUNT,
