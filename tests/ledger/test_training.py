@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +94,49 @@ def test_a_training_that_was_killed_goes_on_from_its_checkpoint_alone(ledger: Le
     again.commit()
     with pytest.raises(LedgerError, match="is committed"):
         training(ledger.grant("patients", "train"), checkpoint=file).run()
+    ledger.verify()
+
+
+# Trains on the grant, and ends itself by SIGKILL at the n-th time that something is to be on disk.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dprounds.ledger import Ledger
+from tests.ledger.test_training import STEP, training
+folder, end = Path(sys.argv[1]), int(sys.argv[2])
+ledger = Ledger(f"sqlite:///{folder}/budget.db")
+grant = ledger.reserve("patients", STEP * 20, key="train")
+calls, real = 0, os.fsync
+def fsync(file):
+    global calls
+    if calls == end:
+        os.kill(os.getpid(), signal.SIGKILL)
+    calls += 1
+    real(file)
+os.fsync = fsync
+run = training(grant, checkpoint=folder / "training.npz", reserve=5)
+print(run.run())
+assert run.accountant.run == STEP * 20
+grant.commit()
+"""
+
+
+@pytest.mark.parametrize("end", [0, 4])
+def test_a_grant_survives_a_kill_and_goes_on(ledger: Ledger, tmp_path: Path, end: int) -> None:
+    def trained(end: int) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-c", KILLED, str(tmp_path), str(end)]
+        return subprocess.run(line, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+
+    assert trained(end).returncode == -signal.SIGKILL
+    assert ledger.grant("patients", "train").state == "begun"
+    assert ledger.status("patients").reserved == 1  # and charged
+    again = trained(1000)
+    if end == 0:  # no checkpoint was on disk yet, and the work may have begun: it is not done again
+        assert "Go on from its checkpoint, or reserve another job" in again.stderr
+        return
+    assert again.returncode == 0, again.stderr
+    assert 0 < int(again.stdout) < 20  # the rounds that had begun are not made again
+    assert ledger.grant("patients", "train").state == "committed"
     ledger.verify()
 
 
