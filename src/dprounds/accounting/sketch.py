@@ -41,6 +41,8 @@ LEAST_POINTS = 2**13
 PRECISION_OF_FEW = 1e-8
 FEW_CELLS = 2**12
 MOST_CELLS = 2**15
+# A coarse transform of all frequencies resolves a round's law that has as many points.
+LEAST_POINTS_OF_LAW = 512
 # The part of what spreading costs that sparse points may add to it.
 SPARSE_COST = 0.1
 # Points of one round's law that are never exceeded.
@@ -175,12 +177,16 @@ class Sketch:
             raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
         # near 0 the body of the law counts, which a step must resolve whatever the tail needs
         resolution = RESOLUTION * math.hypot(epsilon, self.deviation)
-        few = None if precision >= COARSE else self._few(plan, square, resolution, widest, precision)
-        found = [] if few is None else [few]
         length = max(plan.period, widest)
         finest = min(math.sqrt(square * precision), resolution)
         step = short_binary_below(min(max(finest, length / MOST_POINTS), length / LEAST_POINTS))
-        if step * step <= square * precision * LEAST_PRECISION / PRECISE:
+        is_fine = step * step <= square * precision * LEAST_PRECISION / PRECISE
+        found = []
+        # else a coarse transform of all frequencies is the cheaper one
+        if precision < COARSE or not is_fine or widest < LEAST_POINTS_OF_LAW * step:
+            few = self._few(plan, square, resolution, widest, precision if precision < COARSE else PRECISE)
+            found = [] if few is None else [few]
+        if is_fine:
             found.append(self._grid(plan, step, 0, is_sparse=precision > PRECISE))
         elif not found:
             raise NumericalError("The exact sum of this run needs more memory than is allowed.")
