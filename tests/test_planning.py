@@ -13,6 +13,7 @@ from scipy.special import ndtr
 from dprounds import (
     ZCDP,
     ApproximateDP,
+    DiscreteGaussian,
     Gaussian,
     InfeasibleError,
     Laplace,
@@ -256,6 +257,21 @@ def test_noise_for_an_epsilon_of_zero_is_where_the_total_variation_is_delta(
     assert run.delta(epsilon=0.0, method=method) <= delta < less.delta(epsilon=0.0, method=method)
     if method is None:  # four or five values of delta, and a few more runs for the guess from a normal law
         assert len(calls) < 20
+
+
+@pytest.mark.parametrize("noise", [Gaussian, Laplace, DiscreteGaussian])
+def test_any_noise_keeps_an_epsilon_of_zero_where_delta_covers_that_the_record_is_seen_and_no_sum_says_so(
+    noise: Callable[[float], Any],
+) -> None:
+    asked = []
+
+    def make_run(x: float) -> Run:
+        asked.append(x)
+        return PoissonSampled(noise(x), 1e-4) * 1000
+
+    with pytest.raises(InfeasibleError, match="Every noise_multiplier down to 1e-06 meets epsilon=0 at"):
+        min_noise_multiplier(make_run, epsilon=0.0, delta=0.1)
+    assert set(asked) == {1e-6}  # to sum a law of so little noise takes seconds
 
 
 def test_a_rate_for_an_epsilon_of_zero() -> None:

@@ -124,6 +124,16 @@ class Search:
         """Whether the run that x makes is within the budget."""
         return self.cost(x) <= self.limit
 
+    def is_hardly_seen(self, x: float) -> bool:
+        """Whether a record is seen at all with a probability of at most delta: no delta of the run is above that.
+
+        A law with hardly any noise takes seconds to sum, and need not be summed for that.
+        """
+        run = self.run(x)
+        if self.epsilon or self.method not in (None, "exact") or not run.has_moment_function:
+            return False
+        return all(law.seen <= self.delta for law in run.laws.values())
+
     def guess(self, low: float, high: float) -> tuple[float, float]:
         """Where the answer may be, and by what factor to look around there."""
         start = min(max(START, low), high)
@@ -189,6 +199,8 @@ class Search:
 
         The logarithm of the cost is nearly straight in that of the noise.
         """
+        if self.is_hardly_seen(low):
+            return low
         x, factor = self.guess(low, high)
         search = RootSearch(low, high, on_logs=True, reach=factor)
         while True:
