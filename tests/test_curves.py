@@ -503,3 +503,8 @@ def test_the_best_order_is_not_asked_for_an_attackers_curve_that_is_tight(monkey
     assert (after.false_negative_rate == before.false_negative_rate).all()
     with pytest.raises(AssertionError):  # where there is no moment function nothing else answers
         curves.trade_off_curve(ZCDP(0.001) * 10)
+
+
+def test_of_nothing_released_an_attacker_finds_what_guessing_finds_and_no_rounding_above() -> None:
+    nothing = PoissonSampled(Gaussian(1.0), 0.01) * 0
+    assert nothing.true_positive_rate(0.01) == curves.trade_off_curve(nothing).true_positive_rate_at_one_percent == 0.01

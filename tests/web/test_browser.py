@@ -177,13 +177,14 @@ def test_a_bad_value_shows_the_librarys_sentence_beside_its_field_and_dims_the_l
     for text, sentence in (
         ("2", "delta must be in [0, 1), got 2."),
         ("small", "delta must be a real number in [0, 1), got 'small'."),
-        ("", "delta must be a real number in [0, 1), got ''."),
+        ("", "delta is missing: choose it below one over the number of records, such as 1e-05 for 60,000."),
         ("nan", "delta must be a real number in [0, 1), got 'nan'."),
     ):
         page.locator("#delta").fill(text)
         playwright.expect(page.locator("#refusal")).to_have_text(sentence)
         playwright.expect(page.locator("#delta-wrong")).to_have_text(sentence)
         assert page.locator("#delta").get_attribute("aria-invalid") == "true"
+        assert width_of_border(page, "#delta") == "2px" != width_of_border(page, "#epsilon")
         assert all(dimmed(page).values())
         assert page.locator("#rounds-chart .curve").count() == 5  # the last good one stays
     page.locator("#delta").fill("1e-6")
@@ -192,6 +193,20 @@ def test_a_bad_value_shows_the_librarys_sentence_beside_its_field_and_dims_the_l
     assert page.locator("#delta-wrong").is_hidden()
     whole(page)
     assert not any(dimmed(page).values())
+
+
+def width_of_border(page: Page, place: str) -> str:
+    return str(page.locator(place).evaluate("field => getComputedStyle(field).borderTopWidth"))
+
+
+@pytest.mark.parametrize("query", ["", "?question=epsilon&noise_multiplier=2&rounds=1&delta=0"])
+def test_the_charts_are_drawn_for_the_size_that_they_have(open_page: Open, query: str) -> None:
+    page = open_page(query)
+    whole(page)
+    for place in ("#rounds-chart", "#attack-chart"):
+        box = page.locator(place).bounding_box()
+        drawn = [float(number) for number in page.locator(place).get_attribute("viewBox").split()[2:]]
+        assert drawn == pytest.approx([box["width"], box["height"]], abs=1.0)
 
 
 def drag_line(page: Page, by: float, move: Callable[[str, float, float], None]) -> None:

@@ -108,12 +108,13 @@ def trade_off_curve(run: Release, *, false_positive_rates: ArrayLike | None = No
         np.append(rates, FEW_FALSE_ALARMS),
         infinite_mass=whole.infinite_mass,
     )
+    found = 1.0 - float(missed[-1]) if whole.parts else FEW_FALSE_ALARMS  # of nothing, no rounding is shown above it
     return TradeOffCurve(
         run=whole,
         false_positive_rate=rates,
         false_negative_rate=missed[:-1],
         advantage=float(delta[0]),
-        true_positive_rate_at_one_percent=1.0 - float(missed[-1]),
+        true_positive_rate_at_one_percent=found,
     )
 
 

@@ -176,7 +176,10 @@ class Accounted:
 
     def true_positive_rate(self, false_positive_rate: float) -> float:
         """Greatest share of members that an attacker finds with this share of false alarms. Errs upward."""
-        return 1.0 - float(self.trade_off(real("false_positive_rate", false_positive_rate, RATE)))
+        rate = real("false_positive_rate", false_positive_rate, RATE)
+        if not self.as_run().parts:  # nothing was released: the attacker guesses, and no rounding is shown above that
+            return rate
+        return 1.0 - float(self.trade_off(rate))
 
     def statement(
         self, *, delta: float | None = None, method: str | None = None, certificate: Certificate | None = None

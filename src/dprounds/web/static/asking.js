@@ -1,12 +1,16 @@
 // Requests to our own server: one at a time on a lane, the newest first.
 
+import { QUESTIONS } from "./vocabulary.js";
+
 // A request that is still under way after this long, while a newer one waits, is given up.
 const PATIENCE = 300;
 
 export class Refused extends Error {}
 
+// A needed word that is empty is not given: the library says that it is missing, and suggests a δ.
 export function addressAt(question, words) {
-  return `/api/${question}?${new URLSearchParams(words)}`;
+  const given = Object.entries(words).filter(([name, value]) => value !== "" || !QUESTIONS[question]?.needs.includes(name));
+  return `/api/${question}?${new URLSearchParams(given)}`;
 }
 
 export async function ask(address, signal) {

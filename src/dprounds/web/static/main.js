@@ -322,11 +322,10 @@ function placeBudget() {
 
 function drawAttack(question) {
   const { content: found, refused } = question.parts.attack;
+  at("attack-sentence").textContent = found?.sentence ?? refused; // before the chart, which takes the height that is left
   attack.frame(1, 1);
-  at("attack-sentence").textContent = found?.sentence ?? "";
   if (!found) {
     attack.say("No curve");
-    at("attack-sentence").textContent = refused;
     return;
   }
   const points = found.answers.map((row) => [row.false_positive_rate, 1 - row.false_negative_rate]);
