@@ -391,8 +391,8 @@ check it.
 
 What prv-accountant and Opacus's accountants account for, dprounds does too. (Opacus has one more, for Gaussian DP: an
 approximation by the central limit theorem, on either side of the truth.) The main branch of dp-accounting, read and not
-run, has further events: (ε, δ)-DP and discrete Gaussian noise, which dprounds has, the exponential mechanism and
-permute-and-flip, which it has not. Shuffled batches and random allocation are in none of them."""
+run, has further events: (ε, δ)-DP, discrete Gaussian noise, the exponential mechanism and random allocation,
+which dprounds has, and permute-and-flip, which it has not. Shuffled batches are in none of them."""
 
 
 def _losses(data: Data) -> str:
