@@ -148,14 +148,14 @@ class _Masses:
 class _Known(NamedTuple):
     """The logarithm of F at a point where it is known, and what it is made of.
 
-    That is the logarithm of the probability of no round above the high step, the mass of one such round, and the
-    average of the rounds above the low step.
+    That is the logarithm of the probability of no round above the high step, the mass of one such round, and the number
+    of the point among those of `_Level.on_axis`.
     """
 
     log: float
     log_none: float
     mass: float
-    share: Mean | None
+    point: int
 
 
 class _LineSum(NamedTuple):
@@ -246,8 +246,10 @@ class _Level:
         m_errors += self._quadrature_of_m(block, size)
         if self.plan.low is None:
             return m_errors, b_rounding
-        moved = self._moved(block, self.both, np.array([self.power]))[0] - self.grid.log_aliases(block.strip)
-        return m_errors, b_rounding + _exp(float(moved)) + _exp(self._outside(block, self.both, self.power))
+        power = np.array([self.power])
+        moved = self._moved(block, self.both, power) - self.grid.log_aliases(block.strip)
+        outside = self.grid.outside_turned(power, self.both, block.angle)
+        return m_errors, b_rounding + _exp(float(np.logaddexp(moved, outside).item()))
 
     def _sums(self, block: Block) -> tuple[ComplexArray, ComplexArray, Array, Array]:
         """M - 1 and B at the nodes of a block, with bounds on their roundings: matrix products over turned v."""
@@ -297,7 +299,7 @@ class _Level:
         """*Quadrature* of M - 1, the average of g (e^(zL) - 1 + z (e^-L - 1)): of its parts under P and Q."""
         moving = self._moved(block, self.inside, np.array([self.power]))
         still = self._moved(block, self.inside, np.array([0.0, 1.0]), still=True)
-        outside = [self._outside(block, self.inside, power) for power in (self.power, 0.0, 1.0)]
+        outside = self.grid.outside_turned(np.array([self.power, 0.0, 1.0]), self.inside, block.angle)
         moved = np.concatenate([moving, still]) - self.grid.log_aliases(block.strip)
         parts = [_exp(part) for part in np.logaddexp(moved, outside).tolist()]
         return np.asarray(parts[0] + (1.0 + sizes) * (parts[1] + parts[2]))
@@ -313,10 +315,6 @@ class _Level:
                 self.grid.upper_sums(powers, factors, abs(inner), s[1]),
             )
         )
-
-    def _outside(self, block: Block, factors: tuple[Factor, ...], power: float) -> float:
-        """The logarithm of what is left out at the ends of v."""
-        return self.grid.outside_turned(power, factors, block.angle)
 
     # ---- all rounds --------------------------------------------------------------------------------------------------
     def _powers(self, m1: ComplexArray, b: ComplexArray) -> None:
@@ -369,35 +367,43 @@ class _Level:
         exponent = math.log(self.rounds) + np.log(error) + (self.rounds - 1.0) * np.log(base + error) - self.log_scale
         return np.asarray(np.exp(exponent))
 
-    def _log_f(self, z: Array) -> tuple[Array, Array]:
-        """Upper bounds of log F at real z, and the sizes of what they are made of."""
-        powers = forward_power(self.pair, z)
-        m = self.grid.mean(powers, self.inside, self.strip).upper
-        f = self.rounds * m
-        if self.plan.low is not None:
-            share = np.minimum(np.exp(self.grid.mean(powers, self.both, self.strip).upper - m), 1.0)
+    @cached_property
+    def on_axis(self) -> tuple[Mean, Mean | None]:
+        """M and B at all real points at which F is asked for: t, 0, -1, and those that bound the aliases."""
+        below = -1.0 - self.plan.below if self.plan.knows_below else self.plan.below
+        powers = forward_power(self.pair, np.concatenate([[self.plan.t, 0.0, -1.0], self.plan.above, below]))
+        m = self.grid.mean(powers, self.inside, self.strip)
+        return m, None if self.plan.low is None else self.grid.mean(powers, self.both, self.strip)
+
+    @cached_property
+    def _log_f(self) -> tuple[Array, Array]:
+        """Upper bounds of log F at these points, and the sizes of what they are made of."""
+        m, b = self.on_axis
+        log_m = m.upper
+        f = self.rounds * log_m
+        if b is not None:
+            share = np.minimum(np.exp(b.upper - log_m), 1.0)
             f = f + np.log(-np.expm1(self.rounds * np.log1p(-share)))
-        return f, np.abs(self.rounds * m)
+        return f, np.abs(self.rounds * log_m)
 
     @cached_property
     def _known(self) -> tuple[_Known, _Known]:
         """F at 0 and at -1, of which the rounds above the high step have a known mass."""
-        at_zero, at_minus_one = forward_power(self.pair, np.array([0.0, -1.0])).tolist()
-        return self._log_known(self.p, at_zero), self._log_known(self.q, at_minus_one)
+        return self._log_known(self.p, 1), self._log_known(self.q, 2)
 
-    def _log_known(self, mass: float, power: float) -> _Known:
-        none = math.log1p(-mass)
-        if self.plan.low is None:
-            return _Known(self.rounds * none, none, mass, None)
-        share = self.grid.mean(np.array([power]), self.both, self.strip)
-        every = np.log1p(-np.minimum(np.exp(share.log[0] - none), 1.0))  # -inf where it is all of the mass
-        return _Known(self.rounds * none + float(np.log(-np.expm1(self.rounds * every))), none, mass, share)
+    def _log_known(self, mass: float, point: int) -> _Known:
+        none, b = math.log1p(-mass), self.on_axis[1]
+        if b is None:
+            return _Known(self.rounds * none, none, mass, point)
+        every = np.log1p(-np.minimum(np.exp(b.log[point] - none), 1.0))  # -inf where it is all of the mass
+        return _Known(self.rounds * none + float(np.log(-np.expm1(self.rounds * every))), none, mass, point)
 
     def _error_of_known(self, known: _Known, mass_error: float) -> float:
         """Relative to F."""
         error = self.rounds * (mass_error / (1.0 - known.mass) - 4.0 * UNIT_ROUNDOFF * known.log_none)
-        if known.share is not None:
-            error = 2.0 * error + 2.0 * float(known.share.error[0])
+        b = self.on_axis[1]
+        if b is not None:
+            error = 2.0 * error + 2.0 * float(b.error[known.point])
         return math.expm1(min(error, 50.0)) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(known.log))
 
     @cached_property
@@ -406,22 +412,22 @@ class _Level:
         return self._error_of_known(of_p, p_error), self._error_of_known(of_q, q_error)
 
     @cached_property
-    def _above(self) -> tuple[Array, Array]:
-        return self._log_f(self.plan.above)
-
-    @cached_property
-    def _below(self) -> tuple[Array, Array]:
-        return self._log_f(-1.0 - self.plan.below if self.plan.knows_below else self.plan.below)
-
-    @cached_property
     def f_above(self) -> Array:
         """Upper bounds of log F at the points that bound the aliases above."""
-        return self._above[0]
+        return self._log_f[0][self._points_above]
 
     @cached_property
     def f_below(self) -> Array:
         """The same for those below."""
-        return self._below[0]
+        return self._log_f[0][self._points_below]
+
+    @property
+    def _points_above(self) -> slice:
+        return slice(3, 3 + self.plan.above.size)
+
+    @property
+    def _points_below(self) -> slice:
+        return slice(3 + self.plan.above.size, None)
 
     @cached_property
     def log_ceiling(self) -> float:
@@ -432,7 +438,7 @@ class _Level:
         if plan.low is None:
             return rounds * best + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + abs(rounds * best))
         # |M^T - A^T| <= T |B| M(t)^(T-1)
-        top = float(self.grid.mean(np.array([self.power]), self.inside, self.strip).upper[0])
+        top = float(self.on_axis[0].upper[0])
         size = abs(best) + abs(rounds * top)
         return math.log(rounds) + best + (rounds - 1.0) * top + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + size)
 
@@ -486,13 +492,13 @@ class _Level:
             exponents, distance = self.f_below + (1.0 + r) * epsilon, (1.0 + r + t) * period
         else:
             exponents, distance = self.f_below + log_zeta(r) - r * epsilon, (t - r) * period
-        sizes = self._below[1] + (1.0 + r) * epsilon + distance
+        sizes = self._log_f[1][self._points_below] + (1.0 + r) * epsilon + distance
         surplus = _least(exponents + _log_geometric(distance), sizes)
         # *alias above*
         r = plan.above
         distance = (r - t) * period
         exponents = self.f_above + log_zeta(r) - r * epsilon + _log_geometric(distance)
-        surplus += _least(exponents, self._above[1] + r * epsilon + distance)
+        surplus += _least(exponents, self._log_f[1][self._points_above] + r * epsilon + distance)
         return _Share(value, slope, error, surplus)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.levels import Block, LevelledLine, LevelPlan, Plan, forward_power
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.steps import Factor, Grid, Step, Turnable, log_sum
+from dprounds.accounting.steps import BOTH_ENDS, Factor, Grid, Step, Turnable, log_sum
 from dprounds.errors import NumericalError
 
 __all__ = ["levels_near"]
@@ -43,13 +44,17 @@ ENDS = 90
 FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 40
 EVERY, SOME = slice(None), slice(None, None, 3)
 # Losses at neighbouring steps have this ratio.
-RATIO = 8.0
+RATIO = 24.0
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
 FEW_NODES = 200
 LARGEST_SUMMAND = 10.0
 MOST_NODES = 2**14
-# A block of nodes ends at this multiple of its first one.
+# A block of nodes ends at this multiple of its first one, where one block would need a step of v that is less than this
+# part of others.
 BLOCK_RATIO = 6
+WHOLE_LINE = 0.6
+# The logarithm of summands over delta, up to which all nodes may be one block.
+LARGEST_TURNED_SUMMAND = 8.5
 # The square of a step's place over its width, for each unit of the logarithm of the precision.
 SHARPNESS = 2.7
 # No step is sharper than this part of its place and than a deviation of v.
@@ -105,6 +110,11 @@ class _Places:
         last = LAST_POINT * max(1.0, 0.02 * self.scale / spread)
         self.r: Array = np.geomspace(FIRST_POINT, last, POINTS + int(4.0 * math.log(last / LAST_POINT))) / self.scale
         self.narrow = 1.0 / math.sqrt(SHARPNESS * max(math.log(rounds) - self.target, 4.0))
+        # angles at which ceilings are tried, after those of strips
+        least, wide = min(0.001, 3.0 * deviation / math.sqrt(rounds)), self.tenth * WIDE_ANGLES
+        narrow = np.geomspace(min(least, 0.5 * wide[0]), wide[0], SMALL_ANGLES)[:-1]
+        self.angles: Array = np.append(self.tenth * np.arange(ANGLES[-1] + STRIPS[-1] + 1.0), narrow)
+        self.tried = np.append(np.arange(narrow.size) + self.angles.size - narrow.size, WIDE_ANGLES.astype(int))
 
     def steps(self, distances: Array) -> list[Step]:
         """Steps at these distances of log w from its lower end."""
@@ -144,36 +154,36 @@ class _Places:
         )
 
     def _drafts(self, high: Step | None) -> list[_Draft]:
-        top = self.top(high)
-        pure = [_Draft(self, None, high)]
+        grid = Grid(self.pair, self.bottom, self.top(high), self.coarse)
+        lines = _TurnedLines(grid, self.angles)
+        pure = [_Draft(self, lines, None, high)]
         if pure[0].nodes < FEW_NODES and pure[0].size < LARGEST_SUMMAND:
             return pure
         limit = math.inf if high is None else high.at
         tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
-        grid = Grid(self.pair, self.bottom, top, self.coarse)
         i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n], SOME)) + 1.0 <= self.target)
         options = [pure]
         if i is not None:
-            options.append(self._ladder(tried[i], high))
+            options.append(self._ladder(lines, tried[i], high))
         for fraction in (0.3, 0.1):
             for middle in self.steps(self.scale * np.array([fraction])):
                 above_low = i is None or middle.at > tried[i].at
                 if middle.at < limit and above_low and self._mass_above(grid, middle) < 0.5:
-                    options.append([_Draft(self, None, middle), *self._ladder(middle, high)])
+                    options.append([_Draft(self, lines, None, middle), *self._ladder(lines, middle, high)])
         return min(options, key=lambda drafts: sum(draft.cost for draft in drafts))
 
     def _mass_above(self, grid: Grid, step: Step) -> float:
         power = forward_power(self.pair, np.zeros(1))
         return float(np.exp(grid.rough(power, (Factor(step, True),)))[0])
 
-    def _ladder(self, low: Step, high: Step | None) -> list[_Draft]:
+    def _ladder(self, lines: _TurnedLines, low: Step, high: Step | None) -> list[_Draft]:
         """Levels from a step to the highest one."""
         rate, last = self.pair.rate, math.exp(self.furthest) if high is None else high.at
         bottom, end = (math.log1p(rate * (at - 1.0)) + self.edge for at in (low.at, last))
         count = max(1, round(math.log(end / bottom) / math.log(RATIO)))
         between = self.steps(bottom * (end / bottom) ** (np.arange(1, count) / count))
         ladder = [low, *between, high]
-        return [_Draft(self, a, b) for a, b in itertools.pairwise(ladder)]
+        return [_Draft(self, lines, a, b) for a, b in itertools.pairwise(ladder)]
 
     def _high(self, grid: Grid, step: Step, others: Array, some: slice = EVERY) -> Array:
         """About the logarithm of the remainder above a step, at some r."""
@@ -191,25 +201,44 @@ class _Places:
         return np.asarray(log + (1.0 + r) * self.epsilon)
 
 
+class _TurnedLines:
+    """Rough sums on lines turned by a row of angles, for all levels that are tried."""
+
+    def __init__(self, grid: Grid, angles: Array) -> None:
+        self.grid, self.angles = grid, angles
+        self.moduli, self.arguments = grid.turned_by(angles[:, None])
+        self.growth = 0.5 * (angles / grid.pair.deviation) ** 2
+        self.logs: dict[Factor, Array] = {}
+
+    def exponents(self, power: float, factors: tuple[Factor, ...]) -> tuple[Array, Array]:
+        """Those of the terms on every line, and the logarithms of what is outside of the grid; infinite if unknown."""
+        found = self.grid.log_n + power * self.moduli + self.growth[:, None]
+        for one in factors:
+            if one not in self.logs:
+                self.logs[one] = np.logaddexp(*one.parts(self.grid.x, self.angles[:, None]))
+            found = found + self.logs[one]
+        outside = self.grid.outside(found[:, BOTH_ENDS], np.array(power), factors, self.angles)
+        return np.where(np.isinf(outside)[:, None], math.inf, found), outside
+
+
 class _Draft:
     """A level, by rough sums: where its line is, and what it costs."""
 
-    def __init__(self, run: _Places, low: Step | None, high: Step | None) -> None:
-        self.run, self.low, self.high = run, low, high
+    def __init__(self, run: _Places, lines: _TurnedLines, low: Step | None, high: Step | None) -> None:
+        self.run, self.lines, self.low, self.high = run, lines, low, high
         self.inside = () if high is None else (Factor(high, False),)
         self.both = self.inside if low is None else (*self.inside, Factor(low, True))
         self.ends = run.bottom, run.top(high)
-        self.grid = Grid(run.pair, *self.ends, run.coarse)
-        self.turned: dict[tuple[int, float], tuple[Array, Array]] = {}
-        self.outside: dict[tuple[int, float], float] = {}
-        self.stacks: dict[int, tuple[Array, Array, Array]] = {}
+        self.grid = lines.grid
+        self.turned: dict[int, tuple[Array, Array]] = {}
         self._period()
         self._end()
 
     @property
     def cost(self) -> float:
         """In relative terms."""
-        return self.nodes * self.grid.v.size * math.exp(min(max(self.size - LARGEST_SUMMAND, 0.0), 700.0))
+        points = (self.ends[1] - self.ends[0]) / self.run.coarse
+        return self.nodes * points * math.exp(min(max(self.size - LARGEST_SUMMAND, 0.0), 700.0))
 
     def _period(self) -> None:
         """The t and the period that need the fewest nodes and keep the digits."""
@@ -239,41 +268,29 @@ class _Draft:
         self.t, self.step, self.size = float(r[i]), 2.0 * math.pi / float(period[i]), float(size[i])
         self.power = float(forward_power(run.pair, np.array(self.t)))
 
-    def _turned(self, kind: int, angle: float) -> tuple[Array, Array]:
-        """The exponents of rough sums on a line turned by an angle, and the argument of w there.
+    def _turned(self, kind: int) -> tuple[Array, Array]:
+        """The exponents of rough sums on all turned lines, and what is outside of the grid.
 
         Of M (0) and B (1) at t, and of M under both laws at 0 (2).
         """
-        if (kind, angle) not in self.turned:
-            grid = self.grid
-            modulus, argument = grid.turned(angle)
-            power = self.power if kind < 2 else 0.5
-            exponents = grid.log_n + power * modulus + grid.growth(angle)
+        if kind not in self.turned:
             factors = self.both if kind == 1 else self.inside
-            for one in factors:
-                exponents = exponents + np.logaddexp(*grid.parts_of(one, angle))
-            self.outside[kind, angle] = grid.outside(exponents, power, factors, angle)
-            if self.outside[kind, angle] == math.inf:
-                exponents = np.full_like(exponents, math.inf)
-            self.turned[kind, angle] = exponents, argument
-        return self.turned[kind, angle]
+            self.turned[kind] = self.lines.exponents(self.power if kind < 2 else 0.5, factors)
+        return self.turned[kind]
+
+    @cached_property
+    def _whole(self) -> float:
+        """About the logarithm of M at t."""
+        return float(log_sum(self._turned(0)[0][0]))
 
     def _end(self) -> None:
         """The number of nodes, and the angles of the ceiling there."""
         run, kind = self.run, 0 if self.low is None else 1
-        least = min(0.001, 3.0 * run.pair.deviation / math.sqrt(run.rounds))
-        angles = run.tenth * WIDE_ANGLES
-        angles = np.append(np.geomspace(min(least, 0.5 * angles[0]), angles[0], SMALL_ANGLES)[:-1], angles)
-        lines = [self._turned(kind, angle) for angle in angles.tolist()]
-        tops = np.array([exponents.max() for exponents, _ in lines])
-        outside = np.array(
-            [
-                self.grid.outside(exponents, self.power, self.both, angle)
-                for (exponents, _), angle in zip(lines, angles.tolist(), strict=True)
-            ]
-        )
-        weights, arguments = np.stack([one[0] for one in lines]) - tops[:, None], np.stack([one[1] for one in lines])
-        top = float(log_sum(self._turned(0, 0.0)[0])) if kind else 0.0
+        exponents, outside = (part[run.tried] for part in self._turned(kind))
+        arguments = self.lines.arguments[run.tried]
+        tops = exponents.max(axis=1)
+        weights = exponents - tops[:, None]
+        top = self._whole if kind else 0.0
 
         def bounds(s: float) -> Array:
             found = tops + np.log(np.exp(weights - s * arguments).sum(axis=1))
@@ -288,17 +305,15 @@ class _Draft:
         last = _first_fit(s.size, lambda i: ends(float(s[i])))  # the bounds fall with s
         self.nodes = math.inf if last is None else float(s[last]) / self.step
         chosen = int(np.argmin(bounds(float(s[-1 if last is None else last]))))
-        self.angles = tuple(angles[max(chosen - 1, 0) : chosen + 2].tolist())
+        # the bound at a wide angle may be worse than it seems, as it needs a finer grid
+        self.angles = tuple(run.angles[run.tried][max(chosen - 1, 0) : chosen + 1].tolist())
 
     def _rough_bounds(self, kind: int, s: float) -> Array:
         """About the logarithms of the moduli of one round's sums at s, on lines turned by 0, 1, 2, ... tenths."""
-        if kind not in self.stacks:
-            lines = [self._turned(kind, i * self.run.tenth) for i in range(ANGLES[-1] + STRIPS[-1] + 1)]
-            outside = np.array([self.outside[kind, i * self.run.tenth] for i in range(len(lines))])
-            self.stacks[kind] = np.stack([line[0] for line in lines]), np.stack([line[1] for line in lines]), outside
-        exponents, arguments, outside = self.stacks[kind]
+        exponents, outside = self._turned(kind)
+        damped = exponents - s * self.lines.arguments if s else exponents
         # what is outside of the grid is bounded as if nothing were damped
-        return np.asarray(np.logaddexp(log_sum(exponents - s * arguments if s else exponents), outside))
+        return np.asarray(np.logaddexp(log_sum(damped), outside))
 
     def _strips(self, kind: int, low: float, high: float) -> Array:
         """About the logarithms of the integrals on both lines of every strip, around every angle."""
@@ -337,26 +352,40 @@ class _Draft:
         )
 
     def _blocks(self) -> tuple[tuple[Block, ...], float]:
-        """Blocks of nodes with their angles and strips, and the step of v that suits all of them."""
-        run, kind = self.run, 0 if self.low is None else 1
+        """Blocks of nodes with their angles and strips, and the step of v that suits all of them.
+
+        One block, if the step that suits it is not much finer than what other sums take. On a line that is turned from
+        its first node on, B is a little less precise, which few levels cannot afford.
+        """
         count = math.ceil(min(self.nodes, MOST_NODES)) + 1
-        whole, blocks, first, step = float(log_sum(self._turned(0, 0.0)[0])), [], 0, math.inf
-        size = run.rounds * whole - self.t * run.epsilon - math.log1p(self.t) - run.target
+        is_precise = self.low is None or self.size < LARGEST_TURNED_SUMMAND
+        block, step = self._block(0, count)
+        if is_precise and step >= WHOLE_LINE * self.run.fine:
+            return (block,), step
         least = max(4, int(20.0 / max(abs(float(self.grid.log_w[-1])), 1e-300) / self.step))
-        log_rounds, kept = math.log(run.rounds), 28.0 + max(self.size, 0.0)
+        found, first = [], 0
         while first < count:
             end = min(count, max(least, BLOCK_RATIO * first))
-            low, high = self.step * first, self.step * (end - 1)
-            still = self._strips(2, 0.0, 0.0) + math.log(2.0 + 2.0 * abs(self.t + 1j * high))
-            growth = np.logaddexp(self._strips(0, low, high), still) + log_rounds + kept - whole
-            if kind:
-                growth = np.maximum(growth, self._strips(1, low, high) - whole + log_rounds + size)
-            steps = 2.0 * math.pi * run.tenth * np.array(STRIPS) / np.maximum(growth, 1.0)
-            steps = np.where(np.isnan(steps), 0.0, steps)
-            i, j = np.unravel_index(int(np.argmax(steps)), steps.shape)
-            best = float(steps[i, j]), ANGLES[i] * run.tenth, STRIPS[j] * run.tenth
-            if not best[0] > 0:
-                raise NumericalError("The losses of this run are outside what doubles resolve.")
-            blocks.append(Block(first, end, best[1], best[2]))
-            step, first = min(step, best[0]), end
-        return tuple(blocks), step
+            found.append(self._block(first, end))
+            first = end
+        finest = min(one for _, one in found)
+        if not finest > 0:
+            raise NumericalError("The losses of this run are outside what doubles resolve.")
+        if is_precise and step >= WHOLE_LINE * finest:
+            return (block,), step
+        return tuple(one for one, _ in found), finest
+
+    def _block(self, first: int, end: int) -> tuple[Block, float]:
+        """A block of nodes with the angle and the strip that allow the largest step of v, and that step."""
+        run = self.run
+        low, high = self.step * first, self.step * (end - 1)
+        still = self._strips(2, 0.0, 0.0) + math.log(2.0 + 2.0 * abs(self.t + 1j * high))
+        whole, log_rounds = self._whole, math.log(run.rounds)
+        growth = np.logaddexp(self._strips(0, low, high), still) + log_rounds + 29.0 + max(self.size, 0.0) - whole
+        if self.low is not None:
+            size = run.rounds * whole - self.t * run.epsilon - math.log1p(self.t) - run.target + 2.0
+            growth = np.maximum(growth, self._strips(1, low, high) - whole + log_rounds + size)
+        steps = 2.0 * math.pi * run.tenth * np.array(STRIPS) / np.maximum(growth, 1.0)
+        steps = np.where(np.isnan(steps), 0.0, steps)
+        i, j = np.unravel_index(int(np.argmax(steps)), steps.shape)
+        return Block(first, end, ANGLES[i] * run.tenth, STRIPS[j] * run.tenth), float(steps[i, j])

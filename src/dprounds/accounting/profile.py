@@ -22,6 +22,7 @@ from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle, least
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_with_nodes_of, saddle_at_epsilon
 from dprounds.accounting.root import LEAST_RESOLVED, epsilon_by, guessed_root
+from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import within_doubles
 from dprounds.accounting.ways import ByLine, Way, ways_to_sums
 from dprounds.errors import NumericalError
@@ -338,10 +339,11 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
         return law.infinite_mass <= delta
     line = None if before is None else before.line
     with suppress(NumericalError), within_doubles():
-        saddle: Saddle | float = _start(before)
+        sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
+        saddle: Saddle | float = start
         if law.most_nodes or not law.has_cells:  # else K is of no use
             # the two directions are much alike, so that the nodes of one line serve both
-            saddle = _about_saddle(law, epsilon, _start(before)) if line is None else law.expand(line.t)
+            saddle = _about_saddle(law, epsilon, start) if line is None else law.expand(line.t)
             if _crude_delta(law, saddle, epsilon) <= delta:
                 return True
             if line is not None:
@@ -349,11 +351,20 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
                     found = line_with_nodes_of(law, line, saddle).at(epsilon)
                     if _with_mass(law, found).upper <= delta:
                         return True
-        for way in ways_to_sums(law, saddle):
+        for way in ways_to_sums(law, saddle, sketch=sketch):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)
                 return _with_mass(law, found).upper <= delta
     return False
+
+
+def _sketched(law: Composition, epsilon: float, start: float) -> tuple[Sketch | None, float]:
+    """A sketch of a law that levels serve, and about where its saddle point is: a search along K costs more."""
+    if len(law.parts) == 1 and law.parts[0][0].turnable is not None and law.has_cells:
+        with suppress(NumericalError):
+            sketch = Sketch(law)
+            return sketch, sketch.saddle(epsilon).t
+    return None, start
 
 
 def crude_delta(law: Composition, epsilon: float) -> float:

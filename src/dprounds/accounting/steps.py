@@ -21,7 +21,7 @@ from dprounds.numerics.quadrature import short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import erfc, log_ndtr
 
-__all__ = ["NO_STEP", "Factor", "Grid", "Mean", "Step", "Turnable", "log_sum"]
+__all__ = ["BOTH_ENDS", "Factor", "Grid", "Mean", "Step", "Turnable", "log_sum"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -79,9 +79,9 @@ class Turnable(Protocol):
 
 def log_sum(exponents: Array) -> Array:
     """The logarithm of the sum of exponentials over the last axis."""
-    top = exponents.max(axis=-1, keepdims=True)
+    top = exponents.max(axis=-1)
     top = np.where(np.isfinite(top), top, 0.0)
-    return np.asarray((top + np.log(np.exp(exponents - top).sum(axis=-1, keepdims=True)))[..., 0])
+    return np.asarray(top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1)))
 
 
 @dataclass(frozen=True)
@@ -110,25 +110,26 @@ class Factor(NamedTuple):
         """Itself at complex X."""
         return np.asarray(0.5 * erfc(self._sign * (self.step.at - x) / (self.step.width * math.sqrt(2.0))))
 
-    def parts(self, x: Array, angle: float, strip: float = 0.0) -> tuple[Array, Array]:
+    def parts(self, x: Array, angle: float | Array, strip: float = 0.0) -> tuple[Array, Array]:
         r"""Logarithms of two numbers whose sum bounds it turned by an angle, that bound moved by a strip on top of it.
 
         On the line of the angle :math:`|\Phi(a + ib)| \le \Phi(a) + |b|\,\varphi(a)\,e^{b^2/2}`. If the right side is
         itself moved by a strip, its first part is bounded in the same way, and the modulus of the second one is known.
         """
-        at, width, cosine, sine = self.step.at, self.step.width, math.cos(angle), math.sin(angle)
+        at, width, cosine, sine = self.step.at, self.step.width, np.cos(angle), np.sin(angle)
         with np.errstate(divide="ignore"):
             if strip == 0:
                 a, b = (x * cosine - at) / width, x * sine / width
                 return np.asarray(log_ndtr(self._sign * a)), np.log(b) + 0.5 * (b - a) * (b + a) - LOG_ROOT_TWO_PI
             first = np.logaddexp(*self.parts(x * cosine, strip))
-            square = (x / width) ** 2 * math.cos(2.0 * angle) * math.cos(2.0 * strip)
+            square = (x / width) ** 2 * np.cos(2.0 * angle) * math.cos(2.0 * strip)
             product = 2.0 * x / width * (at / width) * cosine * math.cos(strip)
             second = np.log(x * sine / width) - 0.5 * (square - product + (at / width) ** 2) - LOG_ROOT_TWO_PI
         return first, second
 
 
-NO_STEP: tuple[Factor, ...] = ()
+# The first and the last point of a grid.
+BOTH_ENDS = [0, -1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,16 +180,21 @@ class Grid:
         # what was computed once: bounds ask for the same lines and steps again and again
         self._turned: dict[float, tuple[Array, Array]] = {}
         self._logs: dict[Factor, Array] = {}
+        self._turned_logs: dict[tuple[Factor, float], Array] = {}
         self._parts: dict[tuple[Factor, float, float], tuple[Array, Array]] = {}
+        self._cells: dict[tuple[Factor, float, float], Array] = {}
 
     def turned(self, angle: float) -> tuple[Array, Array]:
         """The logarithm of the modulus of w, and its argument, on the line turned by an angle."""
         if angle not in self._turned:
-            half = math.sin(0.5 * angle) ** 2
-            modulus = self.log_w + 0.5 * np.log1p(-4.0 * self.share * (1.0 - self.share) * half)
-            argument = np.arctan2(self.share * math.sin(angle), 1.0 - 2.0 * self.share * half)
-            self._turned[angle] = modulus, argument
+            self._turned[angle] = self.turned_by(angle)
         return self._turned[angle]
+
+    def turned_by(self, angle: float | Array) -> tuple[Array, Array]:
+        """`turned`, not remembered; by a column of angles, a row for each."""
+        half = np.sin(0.5 * angle) ** 2
+        modulus = self.log_w + 0.5 * np.log1p(-4.0 * self.share * (1.0 - self.share) * half)
+        return modulus, np.arctan2(self.share * np.sin(angle), 1.0 - 2.0 * self.share * half)
 
     def logs_of(self, factors: Sequence[Factor]) -> Array:
         """The logarithm of the product of factors on the grid."""
@@ -205,6 +211,36 @@ class Grid:
         if key not in self._parts:
             self._parts[key] = factor.parts(self.x, angle, strip)
         return self._parts[key]
+
+    def turned_logs(self, factors: Sequence[Factor], angle: float) -> Array:
+        """The logarithms of bounds of the product of factors on the line turned by an angle."""
+        total = np.zeros_like(self.x)
+        for one in factors:
+            if (one, angle) not in self._turned_logs:
+                self._turned_logs[one, angle] = np.logaddexp(*self.parts_of(one, angle))
+            total = total + self._turned_logs[one, angle]
+        return total
+
+    def _cells_of(self, factor: Factor, angle: float, strip: float) -> Array:
+        """Upper bounds of the logarithm of a turned factor in every cell of the grid."""
+        key = factor, angle, strip
+        if key not in self._cells:
+            first, second = self.parts_of(*key)
+            self._cells[key] = np.logaddexp(_of_cells(first), _of_cells(second) + math.log(2.0))
+        return self._cells[key]
+
+    @cached_property
+    def _cells_of_density(self) -> Array:
+        return _of_cells(self.log_n)
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """Of what the exponent of a term is made of, without its factors and its power of w."""
+        return TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(self.v)
+
+    @cached_property
+    def _size_of_log_w(self) -> Array:
+        return np.abs(self.log_w)
 
     def growth(self, angle: float) -> float:
         """By how much the normal density grows on the line turned by an angle, as an exponent."""
@@ -223,12 +259,10 @@ class Grid:
 
         def errors(log: Array) -> tuple[Array, Array]:
             weights = np.exp(exponents - log[:, None])
-            sizes = TERM_ROUNDINGS + np.abs(self.log_n) + np.abs(logs) + np.abs(self.v)
-            units = weights @ np.stack([sizes, np.abs(self.log_w)]).T
-            rounding = 4.0 * UNIT_ROUNDOFF * (units[:, 0] + np.abs(powers) * units[:, 1])
-            outside = [self.outside(*one, factors) for one in zip(exponents, powers.tolist(), strict=True)]
+            units = weights @ (self._sizes + np.abs(logs)) + np.abs(powers) * (weights @ self._size_of_log_w)
+            outside = self.outside(exponents[:, BOTH_ENDS], powers, factors)
             moved = math.log(2.0) + self.upper_sums(powers, factors, strip) - self.log_aliases(strip)
-            return rounding, np.exp(np.logaddexp(np.array(outside), moved) - log)
+            return 4.0 * UNIT_ROUNDOFF * units, np.exp(np.logaddexp(outside, moved) - log)
 
         return Mean(log_sum(exponents), errors)
 
@@ -239,41 +273,52 @@ class Grid:
 
     def outside(
         self,
-        exponents: Array,
-        power: float,
+        ends: Array,
+        powers: Array,
         factors: Sequence[Factor],
-        angle: float = 0.0,
+        angle: float | Array = 0.0,
         strip: float = 0.0,
         back: float = 0.0,
-    ) -> float:
-        """The logarithm of what terms outside of the grid add at most, or the integral there; infinite if unknown.
+    ) -> Array:
+        """Logarithms of what terms outside of the grid add at most, or integrals there; infinite where unknown.
 
-        `exponents` are those of the terms, without any factor exp(-s arg w); `back` is the s of a factor exp(s arg w).
-        The terms fall on either side by one over the deviation of v at least, which is verified.
+        `ends` are the exponents of the first and the last term at every power, or of one at every angle, without any
+        factor exp(-s arg w); `back` is the s of a factor exp(s arg w). The terms fall on either side by one over the
+        deviation of v at least, which is verified.
         """
         pair, x0, x1 = self.pair, float(self.x[0]), float(self.x[-1])
-        near, far = math.cos(2.0 * angle) * math.cos(2.0 * strip), math.cos(angle) * math.cos(strip)
-        left = (pair.mean - float(self.v[0])) / pair.deviation**2 + 1.1 * min(power, 0.0) * float(self.share[0])
-        right, falling = (float(self.v[-1]) - pair.mean) / pair.deviation**2 - len(factors), 0.0
+        near, far = np.cos(2.0 * angle) * math.cos(2.0 * strip), np.cos(angle) * math.cos(strip)
+        falling: float | Array = 0.0
+        is_beyond: bool | NDArray[np.bool_] = True
         for step, rises in factors:
             reach = x1 * near - step.at * far
-            if not (x0 <= step.at and reach >= 0):
-                return math.inf
-            falling += 0.0 if rises else x1 * reach / step.width**2
+            is_beyond = is_beyond & (reach >= 0) & (x0 <= step.at)
+            falling = falling + (0.0 if rises else x1 * reach / step.width**2)
+        variance, positive = pair.deviation**2, np.maximum(powers, 0.0)
+        left = (pair.mean - float(self.v[0])) / variance + 1.1 * np.minimum(powers, 0.0) * float(self.share[0])
         # log w rises by its share, which grows no faster than X and is at most one
-        small = falling - 1.1 * float(self.share[-1]) * (max(power, 0.0) + back * angle)
-        right += small if small >= 0 else falling - max(power, 0.0) - back * angle / 3.0
-        if not min(left, right) * pair.deviation >= 1:
-            return math.inf
-        ends = float(np.logaddexp(exponents[0], exponents[-1]))
-        return ends + len(factors) * math.log(2.0) + math.log(pair.deviation / self.step)
+        small = falling - 1.1 * float(self.share[-1]) * (positive + back * angle)
+        right = (
+            (float(self.v[-1]) - pair.mean) / variance
+            - len(factors)
+            + np.where(small >= 0, small, falling - positive - back * angle / 3.0)
+        )
+        added = len(factors) * math.log(2.0) + math.log(pair.deviation / self.step)
+        falls = is_beyond & (np.minimum(left, right) * pair.deviation >= 1)
+        return np.where(falls, np.logaddexp(ends[..., 0], ends[..., 1]) + added, math.inf)
 
-    def outside_turned(self, power: float, factors: Sequence[Factor], angle: float) -> float:
-        """The logarithm of what terms outside of the grid add at most, on the line turned by an angle, for s >= 0."""
-        still = self.log_n + power * self.turned(angle)[0] + self.growth(angle)
+    def outside_turned(self, powers: Array, factors: Sequence[Factor], angle: float) -> Array:
+        """Logarithms of what terms outside of the grid add at most, on the line turned by an angle, for s >= 0."""
+        ends = self.log_n[BOTH_ENDS] + np.multiply.outer(powers, self.turned(angle)[0][BOTH_ENDS]) + self.growth(angle)
+        return self.outside(ends + self._at_ends(factors, angle), powers, factors, angle)
+
+    def _at_ends(self, factors: Sequence[Factor], angle: float, strip: float = 0.0) -> Array:
+        """The logarithms of bounds of the product of turned factors at both ends of the grid."""
+        total = np.zeros(2)
         for one in factors:
-            still = still + np.logaddexp(*self.parts_of(one, angle))
-        return self.outside(still, power, factors, angle)
+            first, second = self.parts_of(one, angle, strip)
+            total = total + np.logaddexp(first[BOTH_ENDS], second[BOTH_ENDS])
+        return total
 
     def upper_sum(
         self, power: float, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
@@ -296,29 +341,24 @@ class Grid:
         if strip:  # the modulus is the root of a product
             modulus = 0.5 * (self.turned(angle + strip)[0] + self.turned(abs(angle - strip))[0])
         room = self.growth(angle) + self.growth(strip) + 0.125 * (self.step / self.pair.deviation) ** 2
-        still, largest = self.log_n, _of_cells(self.log_n)
+        largest, still = self._cells_of_density, self.log_n[BOTH_ENDS]
         for one in factors:
             if not (one.step.at * far / one.step.width + 1.0) / near * self.step * math.exp(self.step) <= LARGEST_CELL:
                 return np.full(powers.shape, math.inf)
-            first, second = self.parts_of(one, angle, strip)
             room += math.log(3.0) if strip else 0.0  # the first is itself the sum of two, of which one peaks
-            still = still + np.logaddexp(first, second)
-            largest = largest + np.logaddexp(_of_cells(first), _of_cells(second) + math.log(2.0))
+            largest = largest + self._cells_of(one, angle, strip)
         if s:
             largest = largest + _of_cells(-s * argument)
-            still = still - min(s, 0.0) * argument
+            still = still - min(s, 0.0) * argument[BOTH_ENDS]
         moduli = np.multiply.outer(powers, modulus)
-        outside = [
-            self.outside(still + row, power, factors, angle, strip, max(-s, 0.0))
-            for row, power in zip(moduli, powers.tolist(), strict=True)
-        ]
+        ends = still + self._at_ends(factors, angle, strip) + moduli[:, BOTH_ENDS]
+        outside = self.outside(ends, powers, factors, angle, strip, max(-s, 0.0))
         return np.asarray(np.logaddexp(log_sum(largest + _of_cells(moduli)), outside) + room + 1e-6)
 
     def ceiling(self, power: float, factors: Sequence[Factor], angle: float, s: float, strip: float) -> float:
         """The logarithm of a bound of |E[w^(p + is') times factors]| for every s' >= s, through an angle."""
         modulus, argument = self.turned(angle)
-        parts = [np.logaddexp(*self.parts_of(one, angle)) for one in factors]
-        logs = sum(parts, start=np.zeros_like(self.x))
+        logs = self.turned_logs(factors, angle)
         still = self.log_n + power * modulus + logs
         exponents = still - s * argument
         log = float(log_sum(exponents))
@@ -329,8 +369,9 @@ class Grid:
         error = 4.0 * UNIT_ROUNDOFF * float(np.exp(exponents - log) @ sizes)
         moved = math.log(2.0) + self.upper_sum(power, factors, angle, strip=strip) - self.log_aliases(strip)
         moved -= self.growth(angle)  # which is added to both below
-        rest = float(np.logaddexp(self.outside(still, power, factors, angle), moved))
-        return float(np.logaddexp(log + math.log1p(error), rest)) + self.growth(angle)
+        outside = self.outside(still[None, BOTH_ENDS], np.array([power]), factors, angle)
+        found = np.logaddexp(log + math.log1p(error), np.logaddexp(outside, moved))
+        return float(found.item()) + self.growth(angle)
 
 
 def _of_cells(values: Array) -> Array:

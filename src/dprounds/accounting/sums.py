@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -54,6 +54,7 @@ class Sums:
     reach: float = 0.0  # an epsilon no further away is served as well
     believed: float = 0.0  # so far away a value is believed in a search
     is_fine: bool = True
+    _last: tuple[float, Bracket] | None = field(default=None, init=False)
 
     @cached_property
     def below(self) -> Sum:
@@ -62,7 +63,7 @@ class Sums:
 
     def at(self, epsilon: float) -> Bracket:
         """Delta of the finite losses at one epsilon."""
-        found = self.above.at(epsilon)
+        found = self._above_at(epsilon)
         return found if self.make_below is None else _consistent(self.below.at(epsilon).lower, found.upper)
 
     def bracket(self, epsilon: Array, *, above: Brackets) -> Brackets:
@@ -73,8 +74,14 @@ class Sums:
         """Whether the line from above, whatever it was made for, tells delta here to this part of it."""
         if abs(epsilon - self.epsilon) <= self.reach:
             return True
-        lower, upper = self.above.at(epsilon)
+        lower, upper = self._above_at(epsilon)
         return upper - lower <= part * upper
+
+    def _above_at(self, epsilon: float) -> Bracket:
+        """What the line from above tells; a search that has settled asks for the last one again."""
+        if self._last is None or self._last[0] != epsilon:
+            self._last = epsilon, self.above.at(epsilon)
+        return self._last[1]
 
 
 def _consistent(lower: float, upper: float) -> Bracket:

@@ -22,6 +22,7 @@ from dprounds.accounting.law import Composition, Saddle
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.accounting.place import line_near, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
+from dprounds.accounting.rough_profile import RoughProfile, rough_epsilon, rough_profile
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sum, Sums
 from dprounds.errors import NumericalError
@@ -38,8 +39,11 @@ LEVEL_TOLERANCE = 1e-10
 MOST_LEVELS_TRIED = 4
 # Levels made for a smaller epsilon serve larger ones better than the other way round.
 FIRST_LEVELS = 0.95
-# Relative to epsilon: so far away levels serve as well, and in a search their value is believed.
+# Relative to epsilon: so far away levels serve as well, or a little further if that moves t epsilon by less than this
+# much; and in a search their value is believed.
 REACH_OF_LEVELS = 1e-3
+FARTHEST_OF_LEVELS = 1e-2
+SHORT_MOVE = 0.1
 BELIEVED_OF_LEVELS = 0.5
 # So far from the epsilon that a lattice was made for it serves as well, and its values are good enough for a search;
 # relative to epsilon.
@@ -49,10 +53,10 @@ BELIEVED_OF_LATTICE = 1e-2
 HEAVY = 1.4
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
 LARGEST_SKEWNESS = 1.0
-LARGEST_RATE_OF_LEVELS = 0.2
+LARGEST_RATE_OF_LEVELS = 0.3
 # A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and its values of K take as long as they
-# are far up: where q sqrt(T) is below this, levels are faster.
-LEAST_SPREAD_OF_LINES = 0.03
+# are far up: where q sqrt(T) is below this, levels are faster. It is twice as much if the noise is below ten.
+LEAST_SPREAD_OF_LINES = 0.04
 # A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
@@ -177,14 +181,16 @@ class ByLevels:
     start: Saddle | float = 1.0
     log_delta: float | None = None  # that was asked for
     line: Line | None = None
+    rough: RoughProfile | None = None
+    known_sketch: Sketch | None = None
 
     @cached_property
     def sketch(self) -> Sketch:
         """Made when it is first needed."""
-        return Sketch(self.law)
+        return self.known_sketch or Sketch(self.law)
 
     def guess(self, log_delta: float) -> float:
-        """By Laplace's method; or, where a heavy tail misleads that, by a normal law or by one large round."""
+        """By a rough profile, which is told where to look by Laplace's method, a normal law and one large round."""
         self.log_delta = log_delta
         ((part, rounds),) = self.law.parts
         found = self.sketch.deviation * math.sqrt(-2.0 * log_delta)
@@ -196,22 +202,39 @@ class ByLevels:
             by_saddle = self.sketch.epsilon(log_delta)
         except NumericalError:
             by_saddle = math.inf
-        return FIRST_LEVELS * (by_saddle if by_saddle < HEAVY * found else found)
+        if not by_saddle < HEAVY * found:  # a heavy tail misleads it
+            by_saddle = found
+        self.start = self.sketch.start
+        epsilon, self.rough = rough_epsilon(self.sketch, log_delta, max(by_saddle, found), self.sketch.start)
+        return FIRST_LEVELS * by_saddle if math.isnan(epsilon) else epsilon
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """Levels made for the delta that they find."""
         ((part, rounds),) = self.law.parts
         if part.turnable is None:
             raise NumericalError("No levels are known for this run.")
-        log_delta = self.sketch.saddle(epsilon).log_delta(epsilon) if self.log_delta is None else self.log_delta
+        log_delta = self._log_delta(epsilon)
         for _ in range(MOST_LEVELS_TRIED):
             line = levels_near(part.turnable, rounds, epsilon=epsilon, log_delta=log_delta, tolerance=LEVEL_TOLERANCE)
             value = line.value_and_slope(epsilon)[0]
             if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
                 break
             log_delta = math.log(value)
-        reach, believed = REACH_OF_LEVELS * epsilon, BELIEVED_OF_LEVELS * epsilon
+        reach = min(FARTHEST_OF_LEVELS * epsilon, max(REACH_OF_LEVELS * epsilon, SHORT_MOVE / line.t))
+        believed = BELIEVED_OF_LEVELS * epsilon
         return Sums(epsilon, line, narrow=NARROW_LEVELS, reach=reach, believed=believed)
+
+    def _log_delta(self, epsilon: float) -> float:
+        """About the logarithm of delta: by the rough profile, or the delta that was asked for, or Laplace's method."""
+        found = math.nan if self.rough is None else self.rough.log_delta(epsilon)
+        if not math.isnan(found):
+            return found
+        if self.log_delta is not None:
+            return self.log_delta
+        saddle = self.sketch.saddle(epsilon)
+        self.rough = rough_profile(self.sketch, epsilon, saddle)
+        found = math.nan if self.rough is None else self.rough.log_delta(epsilon)
+        return saddle.log_delta(epsilon) if math.isnan(found) else found
 
 
 @dataclass
@@ -284,9 +307,17 @@ class ByLattice:
 
 
 def ways_to_sums(
-    law: Composition, start: Saddle | float = 1.0, most_nodes: int | None = None, *, from_below: bool = False
+    law: Composition,
+    start: Saddle | float = 1.0,
+    most_nodes: int | None = None,
+    *,
+    sketch: Sketch | None = None,
+    from_below: bool = False,
 ) -> Iterator[Way]:
-    """The ways to sums for one law, the best first; they cost less if only what is proven `from_below` is wanted."""
+    """The ways to sums for one law, the best first, given what is known: a saddle point, a sketch.
+
+    They cost less if only what is proven `from_below` is wanted.
+    """
     (part, rounds) = law.parts[0] if len(law.parts) == 1 else (None, 0)
     known = None if part is None or part.summed is None else part.summed(rounds)
     if known is not None:
@@ -296,11 +327,11 @@ def ways_to_sums(
     has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
     levels_first = has_levels and _levels_first(law)
     if levels_first:
-        yield ByLevels(law)
+        yield ByLevels(law, known_sketch=sketch)
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
     if has_levels and not levels_first:
-        yield ByLevels(law)
+        yield ByLevels(law, known_sketch=sketch)
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below)
     if law.is_cheap and (law.has_cells or not on_line):
@@ -313,7 +344,7 @@ def _levels_first(law: Composition) -> bool:
     pair = part.turnable
     if pair is None:
         return False
-    if pair.rate * math.sqrt(rounds) < LEAST_SPREAD_OF_LINES:
+    if pair.rate * math.sqrt(rounds) < LEAST_SPREAD_OF_LINES * (1.0 if pair.deviation < 0.1 else 2.0):
         return True
     spread = math.expm1(min(pair.deviation**2, 100.0))  # the variance of e^v / E[e^v], which is lognormal
     is_skewed = (spread + 3.0) * math.sqrt(spread) > LARGEST_SKEWNESS * math.sqrt(rounds)

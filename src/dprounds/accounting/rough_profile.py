@@ -1,0 +1,128 @@
+"""About delta over epsilon: the atoms of a sketch on one lattice, and the sum of all rounds by a Fourier transform.
+
+It proves nothing: it says where levels should be made, and for which delta.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.law import Saddle
+from dprounds.accounting.sketch import Sketch
+from dprounds.errors import NumericalError
+
+__all__ = ["RoughProfile", "rough_epsilon", "rough_profile"]
+
+Array = NDArray[np.float64]
+
+# All of these tune speed.
+# Points of the lattice, and deviations of the sum that it reaches below zero.
+POINTS = 2**12
+DEVIATIONS_BELOW = 9.0
+# Below this delta, or this part of one over the rounds, the rounding of a transform would be seen: masses are tilted.
+LEAST_PLAIN = 1e-11
+LEAST_PLAIN_PER_ROUND = 1e-14
+# The lattice reaches to this multiple of a guess; it is made anew if epsilon is a small part of that, or beyond it.
+BEYOND = 2.5
+SMALL_PART = 0.1
+LARGE_PART = 0.7
+MOST_LATTICES = 4
+# Tilted masses tell a delta within this factor, as a logarithm, of the one that they are tilted for.
+FARTHEST = 15.0
+
+
+class RoughProfile:
+    """About delta at the epsilons of a lattice that reaches to `largest`, by masses that are tilted where need be.
+
+    That is where `log_delta`, about that of the epsilons asked for, is below what plain masses tell.
+    """
+
+    def __init__(self, sketch: Sketch, largest: float, log_delta: float, t: float) -> None:
+        least = math.log(max(LEAST_PLAIN, LEAST_PLAIN_PER_ROUND * sketch.total))
+        is_plain = log_delta > least
+        t = 0.0 if is_plain else t
+        self.resolved = (least, 0.0) if is_plain else (log_delta - FARTHEST, min(log_delta + FARTHEST, 0.0))
+        below = DEVIATIONS_BELOW * min(sketch.deviation, largest)
+        self.step = (largest + below) / (POINTS - 4)
+        count = int(largest / self.step) + 3
+        self.losses: Array = self.step * np.arange(count, dtype=np.float64)
+        spectrum, log_scale = np.ones(POINTS // 2 + 1, dtype=np.complex128), 0.0
+        far_p = far_q = 0.0
+        for (masses, losses), rounds in zip(sketch.atoms, sketch.rounds, strict=True):
+            last = int(np.searchsorted(losses, largest, side="right"))
+            if not last:
+                raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
+            # one round that is beyond the lattice decides by itself
+            far_p += rounds * float(masses[last:].sum())
+            far_q += rounds * float((masses[last:] * np.exp(-losses[last:])).sum())
+            p, x = masses[:last], losses[:last]
+            exponents = np.log(p) + t * x
+            top = float(exponents.max())
+            weights = np.exp(exponents - top)
+            total = float(weights.sum())
+            log_scale += rounds * (top + math.log(total))
+            # every atom is spread to three neighbours, which keeps its mean and its square
+            at = np.maximum(x, -0.5 * below) / self.step
+            nearest = np.rint(at)
+            apart, number, weights = at - nearest, nearest.astype(int), weights / total
+            spread = np.bincount(number % POINTS, weights * (1.0 - apart * apart), POINTS)
+            for side in (-1, 1):
+                spread += np.bincount((number + side) % POINTS, 0.5 * weights * apart * (apart + side), POINTS)
+            spectrum *= np.exp(rounds * np.log(np.fft.rfft(spread)))
+        whole = np.maximum(np.fft.irfft(spectrum, POINTS)[:count], 0.0) * np.exp(log_scale - t * self.losses)
+        above = np.cumsum(whole[::-1])[::-1] - whole
+        # delta at a point is that at the next one times e^-h, and (1 - e^-h) times the mass above it
+        fallen = np.exp(-self.losses)
+        deltas = -math.expm1(-self.step) * np.cumsum((fallen * above)[::-1])[::-1] / fallen
+        self.log_deltas: Array = np.log(deltas + np.maximum(far_p - far_q / fallen, 0.0))
+
+    def log_delta(self, epsilon: float) -> float:
+        """About the logarithm of delta; not a number where the lattice tells nothing."""
+        if not epsilon <= LARGE_PART * float(self.losses[-1]):
+            return math.nan
+        found = float(np.interp(epsilon, self.losses, self.log_deltas))
+        return found if self.resolved[0] < found < self.resolved[1] else math.nan
+
+    def epsilon(self, log_delta: float) -> float:
+        """About the epsilon at a delta: 0 if it is met there, and infinite if it is beyond the lattice."""
+        met = self.log_deltas <= log_delta
+        if not met.any():
+            return math.inf
+        i = int(np.argmax(met))
+        if not i or not math.isfinite(float(self.log_deltas[i])):
+            return self.step * i
+        high, low = float(self.log_deltas[i - 1]), float(self.log_deltas[i])
+        return self.step * (i - (log_delta - low) / (high - low))
+
+
+def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> tuple[float, RoughProfile | None]:
+    """About the epsilon at a delta, given a guess within some orders of magnitude and a tilt, and the last profile.
+
+    It is not a number, and there is no profile, where the lattices do not tell.
+    """
+    largest = BEYOND * guess
+    for _ in range(MOST_LATTICES):
+        if not 0 < largest < math.inf:
+            break
+        profile = RoughProfile(sketch, largest, log_delta, t)
+        found = profile.epsilon(log_delta)
+        if math.isnan(found):
+            break
+        if found > LARGE_PART * largest:
+            largest *= BEYOND
+        elif 0 < found < SMALL_PART * largest:
+            largest = BEYOND * max(found, 10.0 * profile.step)
+        else:
+            return found, profile
+    return math.nan, None
+
+
+def rough_profile(sketch: Sketch, epsilon: float, saddle: Saddle) -> RoughProfile | None:
+    """The profile around an epsilon, given its saddle point; None if there is no lattice for it."""
+    largest = BEYOND * max(epsilon, sketch.deviation)
+    if not 0 < largest < math.inf:
+        return None
+    return RoughProfile(sketch, largest, saddle.log_delta(epsilon), saddle.t)
