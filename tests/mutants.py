@@ -249,9 +249,9 @@ def level_forgets(field: str) -> Callable[[], None]:
     """Every level has nothing to bound here."""
 
     def apply() -> None:
-        from dprounds.accounting.levels import _Level
+        from dprounds.accounting.level import Level
 
-        change(_Level, field, np.float64(-math.inf))
+        change(Level, field, np.float64(-math.inf))
 
     return apply
 
@@ -260,14 +260,14 @@ def no_quadrature(still: bool) -> Callable[[], None]:
     """One of the two kinds of quadrature of one round is exact."""
 
     def apply() -> None:
-        from dprounds.accounting.levels import _Level
+        from dprounds.accounting.level_round import OneRound
 
-        moved: Callable[..., Any] = _Level._moved
+        moved: Callable[..., Any] = OneRound._moved
 
         def partly(*given: Any, **kind: bool) -> Any:
             return moved(*given, **kind) - (math.inf if kind.get("still", False) == still else 0.0)
 
-        change(_Level, "_moved", partly)
+        change(OneRound, "_moved", partly)
 
     return apply
 
@@ -373,17 +373,18 @@ MUTANTS: dict[str, Mutant] = {
         no_bound_of("steps.Grid", "outside", -math.inf), of_levels("test_what_is_outside_of_the_grid_counts")
     ),
     "levels: SUM_ERROR": Mutant(
-        zero("SUM_ERROR", "accounting.levels"), of_levels("test_one_rounds_sums_err_by_less_than_their_bound")
+        zero("SUM_ERROR", "accounting.level_round"), of_levels("test_one_rounds_sums_err_by_less_than_their_bound")
     ),
     "levels: EXPONENT_OF_SUM": Mutant(
-        zero("EXPONENT_OF_SUM", "accounting.levels", value=math.inf),
+        zero("EXPONENT_OF_SUM", "accounting.level_round", value=math.inf),
         of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
     ),
     "levels: SUMMAND_ERROR": Mutant(
-        zero("SUMMAND_ERROR", "accounting.levels"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
+        zero("SUMMAND_ERROR", "accounting.level"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
     ),
     "levels: BOUND_ROUNDINGS": Mutant(
-        zero("BOUND_ROUNDINGS", "accounting.levels"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
+        zero("BOUND_ROUNDINGS", "accounting.level", "accounting.levels"),
+        of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
     ),
     "steps: LOG_ROOT_TWO_PI": Mutant(
         zero("LOG_ROOT_TWO_PI", "accounting.steps", value=1.0),

@@ -14,10 +14,13 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from dprounds.accounting import levels, steps
+from dprounds.accounting import level as one_level
+from dprounds.accounting import level_round, levels, steps
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels import Block, LevelledLine, LevelPlan, _Level
+from dprounds.accounting.level_plan import Block, LevelPlan
+from dprounds.accounting.level_round import OneRound
+from dprounds.accounting.levels import LevelledLine
 from dprounds.accounting.place_levels import _Places, levels_near
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.steps import Factor, Grid, Step
@@ -265,24 +268,30 @@ def test_what_is_outside_of_the_grid_counts(case: Case) -> None:
     assert needed
 
 
+def with_errors(one: OneRound, block: Block) -> Any:
+    """M - 1 and B at the nodes of a block, with bounds on their errors."""
+    m1, b, *roundings = one.sums(block)
+    return m1, b, *one.errors(block, *roundings)
+
+
 @pytest.mark.parametrize("still", [True, False])
 def test_both_kinds_of_quadrature_count(still: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Far along a line M is damped, but not the parts of it that are linear in z: each kind has its own bound."""
     run = Broken((2.0, 0.3, 1.0, "remove") if still else (2.0, 0.3, 0.3, "add"))
     factor, block, step = (0.1, Block(100, 102, 0.3, 0.1), 0.09) if still else (1.0, Block(24, 54, 0.2, 0.3), 0.08)
-    level = run.line(lambda level: level._replace(high=moved(level.high, factor)))._levels[-1]
+    one = run.line(lambda level: level._replace(high=moved(level.high, factor)))._levels[-1].one
     with np.errstate(all="ignore"):
-        exact = level._block(block)[0]
-        level.grid = Grid(level.pair, *level.plan.ends, step)
-        coarse, _, errors, _ = level._block(block)
+        exact = with_errors(one, block)[0]
+        one.grid = Grid(one.pair, *one.plan.ends, step)
+        coarse, _, errors, _ = with_errors(one, block)
         assert (np.abs(coarse - exact) <= errors).all()
-        bound: Callable[..., Any] = _Level._moved
+        bound: Callable[..., Any] = OneRound._moved
 
         def partly(*given: Any, **kind: bool) -> Any:
             return bound(*given, **kind) - (math.inf if kind.get("still", False) == still else 0.0)
 
-        monkeypatch.setattr(_Level, "_moved", partly)
-        coarse, _, errors, _ = level._block(block)
+        monkeypatch.setattr(OneRound, "_moved", partly)
+        coarse, _, errors, _ = with_errors(one, block)
         assert not (np.abs(coarse - exact) <= errors).all()
 
 
@@ -312,12 +321,12 @@ def test_the_step_of_v_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("case", [RARE, COMMON, ADDED])
 def test_the_quadrature_of_one_round_errs_by_less_than_its_bound(case: Case) -> None:
-    level = Broken(case).line()._levels[-1]
-    blocks = [level._block(block) for block in level.plan.blocks]
-    level.grid = Grid(level.pair, *level.plan.ends, 0.06)
-    for block, (m1, b, _, _) in zip(level.plan.blocks, blocks, strict=True):
+    one = Broken(case).line()._levels[-1].one
+    blocks = [with_errors(one, block) for block in one.plan.blocks]
+    one.grid = Grid(one.pair, *one.plan.ends, 0.06)
+    for block, (m1, b, _, _) in zip(one.plan.blocks, blocks, strict=True):
         with np.errstate(all="ignore"):
-            coarse_m1, coarse_b, m_errors, b_errors = level._block(block)
+            coarse_m1, coarse_b, m_errors, b_errors = with_errors(one, block)
         assert (np.abs(coarse_m1 - m1) <= m_errors).all()
         assert (np.abs(coarse_b - b) <= b_errors).all()
 
@@ -327,8 +336,9 @@ def test_rounding_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Broken(case, tolerance=1e-15)
     assert run.holds(run.line())
     for module, name in [
-        (levels, "SUM_ERROR"),
-        (levels, "SUMMAND_ERROR"),
+        (level_round, "SUM_ERROR"),
+        (one_level, "SUMMAND_ERROR"),
+        (one_level, "UNIT_ROUNDOFF"),
         (levels, "UNIT_ROUNDOFF"),
         (steps, "UNIT_ROUNDOFF"),
     ]:
@@ -338,18 +348,18 @@ def test_rounding_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
     """The same sum over the same points, in arbitrary precision: what is left is rounding, which the bound covers."""
-    level = Broken(RARE).line()._levels[-1]
-    pair, plan, grid = level.pair, level.plan, level.grid
+    one = Broken(RARE).line()._levels[-1].one
+    pair, plan, grid = one.pair, one.plan, one.grid
     assert pair.mixture_first
     high = plan.high
     with mp.workdps(40):
         sigma = 1 / mpf(pair.deviation)
         q, step = mpf(pair.rate), mpf(grid.step)
         block = plan.blocks[0]
-        m1, _, m_errors, _ = level._block(block)
+        m1, _, m_rounding, _ = one.sums(block)
         for node in {0, (block.end - block.first) // 2, block.end - block.first - 1}:
             z = mpc(plan.t, plan.step * (block.first + node))
-            total = -mpf(level.p) - z * mpf(level.excess)
+            total = -mpf(one.p) - z * mpf(one.excess)
             for v in grid.v.tolist():
                 at = mpc(v, block.angle)
                 x = mp.exp(at)
@@ -360,15 +370,15 @@ def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
                 weight = density * step * w * inside
                 tangents = (mp.exp(z * loss) - 1 - z * loss) + z * (mp.exp(-loss) - 1 + loss)
                 total += weight * tangents
-            assert abs(mpc(complex(m1[node])) - total) <= mpf(float(m_errors[node]))
+            assert abs(mpc(complex(m1[node])) - total) <= mpf(float(m_rounding[node]))
 
 
 def test_the_constants_of_the_proof_are_what_it_needs() -> None:
     """Counts of roundings, and the numbers of two lemmas: docs/theory/levels.md."""
-    assert levels.SUM_ERROR >= 16 * UNIT_ROUNDOFF  # four units were seen
-    assert levels.EXPONENT_OF_SUM <= 64  # an exponential of a larger exponent errs in proportion
-    assert levels.SUMMAND_ERROR >= 32 * UNIT_ROUNDOFF
-    assert levels.BOUND_ROUNDINGS >= 16
+    assert level_round.SUM_ERROR >= 16 * UNIT_ROUNDOFF  # four units were seen
+    assert level_round.EXPONENT_OF_SUM <= 64  # an exponential of a larger exponent errs in proportion
+    assert one_level.SUMMAND_ERROR >= 32 * UNIT_ROUNDOFF
+    assert one_level.BOUND_ROUNDINGS >= 16
     assert steps.TERM_ROUNDINGS >= 16
     assert 0 <= 0.5 * math.log(2 * math.pi) - steps.LOG_ROOT_TWO_PI < 1e-6
     # a peak whose logarithm bends by at most 2 k^2 is within exp((k h)^2 / 4) of the ends of a cell of length h
