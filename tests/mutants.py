@@ -307,6 +307,9 @@ MUTANTS: dict[str, Mutant] = {
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
     "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
+    "emptied_record: losses above their cells": Mutant(
+        zero("_refuse_losses_above_their_cells", "mechanisms.emptied_record", value=lambda *_: None), FIXED_SIZE
+    ),
     "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
     "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),
     "lognormal_mean: LOG_LEFT_OUT": Mutant(zero("LOG_LEFT_OUT", "numerics.lognormal_mean", value=5.0), ALLOCATION),

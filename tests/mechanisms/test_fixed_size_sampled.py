@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 
 import mpmath as mp
 import numpy as np
@@ -11,8 +12,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from dprounds import FixedSizeSampled, Gaussian, Laplace, ParameterError, PoissonSampled, UnsupportedError, max_rounds
+from dprounds import (
+    FixedSizeSampled,
+    Gaussian,
+    Laplace,
+    NumericalError,
+    ParameterError,
+    PoissonSampled,
+    UnsupportedError,
+    max_rounds,
+)
+from dprounds.accounting.cells import Cells, upper_law
 from dprounds.accounting.profile import Profile
+from dprounds.mechanisms import emptied_record
 from dprounds.mechanisms.emptied_record import _chord, _tails, emptied_attack_cells, emptied_cells
 from tests.references.moments import integral, spaced
 
@@ -324,3 +336,55 @@ def test_where_the_bound_of_an_emptied_record_is_not_convex_a_chord_takes_its_pl
     assert abs(cells.p.sum() - 1) + abs(cells.q.sum() - 1) <= 1e-9
     replaced = FixedSizeSampled(Gaussian(sigma), 1, round(1 / rate))
     assert (one * 30).epsilon(delta=1e-5) < (replaced * 30).epsilon(delta=1e-5)  # the ball holds the empty record
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(2.0, 0.01), (0.5, 0.01), (0.3, 0.3), (30.0, 3e-4)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_lattice_of_an_emptied_record_is_above_the_bound_at_every_point(
+    sigma: float, rate: float, direction: str
+) -> None:
+    """That is all that the proof needs, whether the bound is convex or not; inside of its chord it may be lower."""
+    chord = _chord(sigma, rate, direction)
+    step = min(1.0, rate / sigma) / 7.0
+    law = upper_law(partial(emptied_cells, sigma, rate, direction), step, -40, 90)
+    with mp.workdps(40):
+        for number in range(-40, 91, 5):
+            level = mp.exp(mp.mpf(step) * number)
+            bound = emptied_bound(sigma, rate, direction, level)
+            if chord is not None and chord.first < step * number < chord.last:
+                first, last = mp.exp(chord.first), mp.exp(chord.last)
+                ends = [emptied_bound(sigma, rate, direction, end) for end in (first, last)]
+                bound = min(bound, (ends[0] * (last - level) + ends[1] * (level - first)) / (last - first))
+            above = mp.fsum(
+                mp.mpf(float(mass)) * -mp.expm1((number - i) * mp.mpf(step))
+                for i, mass in enumerate(law.masses, -40)
+                if i > number
+            )
+            assert above + law.infinite >= bound
+
+
+def test_a_bound_that_no_lattice_can_follow_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    losses = np.linspace(-3.0, 3.0, 241)
+    assert (emptied_cells(0.5, 0.01, "remove", losses).p >= 0).all()
+    monkeypatch.setattr(emptied_record, "_chord", lambda *_: None)
+    with pytest.raises(NumericalError, match="not that of a pair"):  # it is not convex here, and has no chord
+        emptied_cells(0.5, 0.01, "remove", losses)
+    edges = np.array([-0.1, 0.1])
+    fits = Cells(np.array([0.25, 0.4, 0.35]), np.array([0.3, 0.4, 0.3]), np.zeros(3), np.zeros(3), 0.0)
+    emptied_record._refuse_losses_above_their_cells(fits, edges)
+    for cells in (
+        fits._replace(p=np.array([0.25, 0.45, 0.3])),  # a loss of 0.12, between -0.1 and 0.1
+        fits._replace(p=np.array([0.28, 0.4, 0.32])),  # one of -0.07, below -0.1
+        fits._replace(p=np.array([0.3, -1e-9, 0.7])),
+        fits._replace(q=np.array([0.3, -1e-9, 0.7])),
+        fits._replace(p=np.array([0.3, math.nan, 0.7])),
+        fits._replace(q=np.array([0.3, math.nan, 0.7])),
+    ):
+        with pytest.raises(NumericalError, match="not that of a pair"):
+            emptied_record._refuse_losses_above_their_cells(cells, edges)
+
+
+def test_rates_of_next_to_nothing_are_resolved() -> None:
+    found = (FixedSizeSampled(Gaussian(2.0), 1, 10**6, relation="zero-out") * 1000).guarantee(delta=1e-8)
+    assert (found.method, found.order) == ("bound", None)
+    assert 0.0 < found.lower < found.upper < 2.0

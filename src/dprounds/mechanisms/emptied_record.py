@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
+from dprounds.accounting.cells import VANISHED, Cells, CellsOf, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, REMOVE
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, normal_cells
@@ -41,7 +41,7 @@ TAIL_UNITS = 32.0
 
 # --- What only tunes tightness.
 
-LARGEST_EXPONENT = 700.0
+LARGEST_EXPONENT, LARGEST_LEVEL = 700.0, 1e300
 # Where a chord may begin and end, how many are tried, and how far apart where none of them is as steep as it should be.
 CHORD_ENDS = np.concatenate([-np.geomspace(1e-9, 60.0, 2000)[::-1], np.geomspace(1e-9, 60.0, 2000)])
 MOST_CHORDS = 1000
@@ -66,9 +66,22 @@ def emptied_cells(noise: float, rate: float, direction: str, edges: Array) -> Ce
     chord = _chord(noise, rate, direction)
     if chord is not None:
         _bridge(chord, noise, rate, direction, edges, cells)
-    if (cells.p < -cells.p_error).any() or (cells.q < -cells.q_error).any():
-        raise NumericalError("The bound of a batch of fixed size is not that of a pair of laws here.")
+    _refuse_losses_above_their_cells(cells, edges)
     return cells._replace(p=np.maximum(cells.p, 0.0), q=np.maximum(cells.q, 0.0))
+
+
+def _refuse_losses_above_their_cells(cells: Cells, edges: Array) -> None:
+    """Raise where a mass is negative, or more under P than losses up to the upper end of its cell allow.
+
+    Nothing else of the profile need be convex for a lattice to bound what is below it; see docs/theory/loaders.md.
+    """
+    with np.errstate(over="ignore"):
+        most = np.append(np.exp(edges + cells.blur), np.inf) * (1.0 + 16.0 * UNIT_ROUNDOFF)
+        allowed = most * (cells.q + cells.q_error + VANISHED)
+    is_pair = (cells.p >= -cells.p_error - VANISHED) & (cells.q >= -cells.q_error - VANISHED)
+    is_pair &= cells.p - cells.p_error - VANISHED <= allowed
+    if not is_pair.all():  # also where one of them is not a number
+        raise NumericalError("The bound of a batch of fixed size is not that of a pair of laws here.")
 
 
 class _Profile(NamedTuple):
@@ -195,7 +208,9 @@ def _emptied_tails(noise: float, rate: float, direction: str, edges: Array) -> C
 
 def _emptied_profile(noise: float, rate: float, direction: str, losses: Array) -> _Profile:
     """Those of one direction, at the levels with these logarithms."""
-    growth = np.expm1(np.minimum(losses, 700.0)) / rate  # λ' - 1
+    with np.errstate(over="ignore"):
+        # λ' - 1: beyond what doubles hold, masses above a smaller level, which are larger ones
+        growth = np.minimum(np.expm1(np.minimum(losses, LARGEST_EXPONENT)) / rate, LARGEST_LEVEL)
     level = np.log1p(growth)  # the logarithm of λ'
     p1, q1, error1 = _tails(1.0 / noise, level)
     scaled = np.exp(np.minimum(level, 700.0))
