@@ -7,11 +7,13 @@ the tests gets the mutant by an environment variable and this module as a plugin
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
+LOADERS = ("tests/mechanisms/test_error_terms_of_loaders.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
     "tests/certificates/test_lattice.py",
@@ -219,6 +222,46 @@ def exact_cells(field: str) -> Callable[[], None]:
     return apply
 
 
+def forgets(module: str, name: str, field: str | int) -> Callable[[], None]:
+    """A function, or a method named with its class, returns a tuple; one field of it, an error, is nothing."""
+
+    def apply() -> None:
+        owner = importlib.import_module(f"dprounds.{module}")
+        kind, _, method = name.rpartition(".")
+        if kind:
+            owner = getattr(owner, kind)
+        made: Callable[..., Any] = getattr(owner, method)
+
+        def trusting(*given: Any) -> Any:
+            found = made(*given)
+            if found is None:
+                return None
+            if isinstance(field, str):
+                return found._replace(**{field: 0.0 * getattr(found, field)})
+            return tuple(0.0 * one if i == field else one for i, one in enumerate(found))
+
+        change(owner, method, trusting)
+
+    return apply
+
+
+def without(module: str, name: str, old: str, new: str) -> Callable[[], None]:
+    """A function, or a method named with its class, with another text in one place."""
+
+    def apply() -> None:
+        home = importlib.import_module(f"dprounds.{module}")
+        kind, _, method = name.rpartition(".")
+        owner = getattr(home, kind) if kind else home
+        source = textwrap.dedent(inspect.getsource(getattr(owner, method)))
+        if source.count(old) != 1:
+            raise SystemExit(f"{module}.{name} has no {old!r}: say in tests/mutants.py what became of it.")
+        made: dict[str, Any] = {}
+        exec(f"from __future__ import annotations\n{source.replace(old, new)}", vars(home), made)
+        change(owner, method, made[method])
+
+    return apply
+
+
 def checker_with(old: str, new: str) -> Mutant:
     """The checker, which stands alone, with another text in one place."""
 
@@ -309,6 +352,79 @@ MUTANTS: dict[str, Mutant] = {
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "emptied_record: losses above their cells": Mutant(
         zero("_refuse_losses_above_their_cells", "mechanisms.emptied_record", value=lambda *_: None), FIXED_SIZE
+    ),
+    "replaced_record: p_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "p_error"), LOADERS),
+    "replaced_record: q_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "q_error"), LOADERS),
+    "replaced_record: blur": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "blur"), LOADERS),
+    "replaced_record: rounding of losses": Mutant(zero("UNIT_ROUNDOFF", "mechanisms.replaced_record"), LOADERS),
+    "replaced_record: losses that were not met": Mutant(
+        without("mechanisms.replaced_record", "replaced_cells", "    off += np.abs(found - edges)", "    pass"), LOADERS
+    ),
+    "emptied_record: h_error": Mutant(forgets("mechanisms.emptied_record", "_emptied_profile", "h_error"), LOADERS),
+    "emptied_record: p_error": Mutant(forgets("mechanisms.emptied_record", "_emptied_profile", "p_error"), LOADERS),
+    "emptied_record: q_error": Mutant(forgets("mechanisms.emptied_record", "_emptied_profile", "q_error"), LOADERS),
+    "emptied_record: p_error of a chord": Mutant(forgets("mechanisms.emptied_record", "_chord", "p_error"), LOADERS),
+    "emptied_record: q_error of a chord": Mutant(forgets("mechanisms.emptied_record", "_chord", "q_error"), LOADERS),
+    "emptied_record: what is left around nothing": Mutant(
+        without("mechanisms.emptied_record", "emptied_cells", "64.0 * UNIT_ROUNDOFF", "0.0"), LOADERS
+    ),
+    "emptied_record: p_error of a fixed size": Mutant(
+        forgets("mechanisms.emptied_record", "two_sided_cells", "p_error"), LOADERS
+    ),
+    "emptied_record: q_error of a fixed size": Mutant(
+        forgets("mechanisms.emptied_record", "two_sided_cells", "q_error"), LOADERS
+    ),
+    "emptied_record: p_error of an attack": Mutant(
+        forgets("mechanisms.emptied_record", "emptied_attack_cells", "p_error"), LOADERS
+    ),
+    "emptied_record: q_error of an attack": Mutant(
+        forgets("mechanisms.emptied_record", "emptied_attack_cells", "q_error"), LOADERS
+    ),
+    "emptied_record: blur of an attack": Mutant(
+        forgets("mechanisms.emptied_record", "emptied_attack_cells", "blur"), LOADERS
+    ),
+    "emptied_record: p of intervals": Mutant(
+        without("mechanisms.emptied_record", "attack_cells", "np.maximum(p - p_error, 0.0)", "p"), LOADERS
+    ),
+    "emptied_record: q of intervals": Mutant(
+        without("mechanisms.emptied_record", "attack_cells", "q + q_error", "q"), LOADERS
+    ),
+    "fixed_size_sampled: between the points of a ceiling": Mutant(
+        without(
+            "mechanisms.fixed_size_sampled",
+            "FixedSizeSampled._ceiling",
+            " + 0.25 * square * np.diff(ends) ** 2",
+            "",
+        ),
+        LOADERS,
+    ),
+    "fixed_size_sampled: beyond the points of a ceiling": Mutant(
+        without("mechanisms.fixed_size_sampled", "FixedSizeSampled._ceiling", "np.append(between, beyond)", "between"),
+        LOADERS,
+    ),
+    "shuffled: LOG_NDTR_UNITS": Mutant(zero("LOG_NDTR_UNITS", "mechanisms.shuffled"), LOADERS),
+    "shuffled: errors of masses": Mutant(forgets("mechanisms.shuffled", "_masses", 1), LOADERS),
+    "random_allocation: moments from above": Mutant(
+        without("mechanisms.random_allocation", "_above", "value + 2.0 * error", "value"), LOADERS
+    ),
+    "random_allocation: moments that are not known": Mutant(
+        without("mechanisms.random_allocation", "_above", "error < 0.25", "error < 9.0"), LOADERS
+    ),
+    "mixture_of_gaussians: p_error": Mutant(
+        forgets("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._cells", "p_error"), LOADERS
+    ),
+    "mixture_of_gaussians: q_error": Mutant(
+        forgets("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._cells", "q_error"), LOADERS
+    ),
+    "mixture_of_gaussians: blur": Mutant(
+        forgets("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._cells", "blur"), LOADERS
+    ),
+    "mixture_of_gaussians: UNITS_OF_A_SUM": Mutant(
+        zero("UNITS_OF_A_SUM", "mechanisms.mixture_of_gaussians", value=1e6), LOADERS
+    ),
+    "mixture_of_gaussians: rounding of one round": Mutant(
+        without("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._excess", "max(value - error, 0.0)", "value"),
+        ("tests/mechanisms/test_mixture_of_gaussians.py::test_one_round_meets_the_definition",),
     ),
     "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
     "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),
