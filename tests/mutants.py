@@ -143,8 +143,10 @@ def no_error_of_averages() -> None:
 
 def no_rounding_of_allocation() -> None:
     """No operation on a ray rounds."""
-    for name in ("TERM_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "GAMMA_UNITS", "BETWEEN"):
-        zero(name, "numerics.lognormal_mean", value=1e-9)()
+    for name in ("TERM_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "BETWEEN"):
+        zero(name, "numerics.lognormal_powers", value=1e-9)()
+    for name in ("TERM_UNITS", "GAMMA_UNITS"):
+        zero(name, "numerics.lognormal_rays", value=1e-9)()
 
 
 def no_stated_errors() -> None:
@@ -426,11 +428,11 @@ MUTANTS: dict[str, Mutant] = {
         without("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._excess", "max(value - error, 0.0)", "value"),
         ("tests/mechanisms/test_mixture_of_gaussians.py::test_one_round_meets_the_definition",),
     ),
-    "lognormal_mean: SMALL": Mutant(zero("SMALL", "numerics.lognormal_mean", value=20.0), ALLOCATION),
-    "lognormal_mean: SERIES": Mutant(zero("SERIES", "numerics.lognormal_mean", value=4), ALLOCATION),
-    "lognormal_mean: LOG_LEFT_OUT": Mutant(zero("LOG_LEFT_OUT", "numerics.lognormal_mean", value=5.0), ALLOCATION),
-    "lognormal_mean: ALIASES": Mutant(
-        zero("ALIASES", "numerics.lognormal_mean", value=np.array([-8.0, -7.0, 7.0, 8.0])), ALLOCATION
+    "lognormal_powers: SMALL": Mutant(zero("SMALL", "numerics.lognormal_powers", value=20.0), ALLOCATION),
+    "lognormal_powers: SERIES": Mutant(zero("SERIES", "numerics.lognormal_powers", value=4), ALLOCATION),
+    "lognormal_powers: LOG_LEFT_OUT": Mutant(zero("LOG_LEFT_OUT", "numerics.lognormal_powers", value=5.0), ALLOCATION),
+    "lognormal_rays: ALIASES": Mutant(
+        zero("ALIASES", "numerics.lognormal_rays", value=np.array([-8.0, -7.0, 7.0, 8.0])), ALLOCATION
     ),
     "lognormal_mean: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "numerics.lognormal_mean", value=-5.0), ALLOCATION),
     "laplace_rounds: ROUNDINGS_PER_STEP": Mutant(zero("ROUNDINGS_PER_STEP", "mechanisms.laplace_rounds"), ROUNDS),
