@@ -412,6 +412,10 @@ MUTANTS: dict[str, Mutant] = {
     "random_allocation: moments that are not known": Mutant(
         without("mechanisms.random_allocation", "_above", "error < 0.25", "error < 9.0"), LOADERS
     ),
+    "grouped_batches: WEIGHT_UNITS": Mutant(
+        zero("WEIGHT_UNITS", "mechanisms.grouped_batches"),
+        ("tests/mechanisms/test_groups_in_batches.py",),
+    ),
     "mixture_of_gaussians: p_error": Mutant(
         forgets("mechanisms.mixture_of_gaussians", "MixtureOfGaussians._cells", "p_error"), LOADERS
     ),

@@ -27,6 +27,8 @@ from dprounds.mechanisms.base import (
 )
 from dprounds.mechanisms.emptied_record import emptied_attack_cells, emptied_cells, two_sided_cells
 from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
+from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.mechanisms.sampled_gaussian import REACH
 from dprounds.mechanisms.sampling import sampled_excess
@@ -49,6 +51,8 @@ WIDEST = 2.0
 NATS = 8.0
 # More panels are out of reach of doubles, or of patience.
 MOST_PANELS = 2**14
+# Each record of a larger group would have next to no noise.
+LARGEST_GROUP = 100
 # With less noise a batch reveals what it holds, and with more it hides everything.
 LEAST_NOISE, MOST_NOISE = 0.02, 1e6
 MOST_REMEMBERED = 64
@@ -89,6 +93,8 @@ class FixedSizeSampled(Accounted, Mechanism):
         Records in a batch, and in all.
     relation
         ``"replace-one"``: a record is replaced by another; or ``"zero-out"``: by an empty one, whose gradient is zero.
+    group_size
+        The guarantee is for so many records together, those of one person, an integer in [1, 100].
 
     Theorem
     -------
@@ -106,6 +112,7 @@ class FixedSizeSampled(Accounted, Mechanism):
     batch_size: int
     dataset_size: int
     relation: str = REPLACE_ONE
+    group_size: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -124,6 +131,8 @@ class FixedSizeSampled(Accounted, Mechanism):
             raise ParameterError(
                 f"batch_size must be at most dataset_size, {self.dataset_size}, got {self.batch_size}."
             )
+        most = min(self.dataset_size, LARGEST_GROUP)
+        self._set(group_size=count("group_size", self.group_size, least=1, most=most))
 
     @property
     def sampling(self) -> str:
@@ -132,10 +141,29 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     @cached_property
     def rate(self) -> float:
-        """The chance that a record is in the batch, not below it."""
-        exact = Fraction(self.batch_size, self.dataset_size)
+        """The chance that a record is in the batch, or one of the group's, not below it."""
+        exact = 1 - self._chances.get(0, Fraction(0))
         rate = float(exact)
         return rate if Fraction(rate) >= exact else math.nextafter(rate, 2.0)
+
+    @cached_property
+    def _chances(self) -> dict[int, Fraction]:
+        """Of each number of the group's records in a batch."""
+        return chances_in_batch(self.batch_size, self.dataset_size, self.group_size)
+
+    @cached_property
+    def _members(self) -> list[tuple[float, FixedSizeSampled]]:
+        """For a group, what j of its records cost as one record of j times the norm; each with its weight."""
+        sizes = Fraction(self.rate).as_integer_ratio()
+        some = 1 - self._chances.get(0, Fraction(0))
+        return [
+            (
+                float(chance / some),
+                FixedSizeSampled(Gaussian(math.nextafter(self._noise / j, 0.0)), *sizes, self.relation),
+            )
+            for j, chance in self._chances.items()
+            if j
+        ]
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -145,7 +173,7 @@ class FixedSizeSampled(Accounted, Mechanism):
     @property
     def is_tight(self) -> bool:
         """Only where every record is in every batch; else the pair of many rounds is not one of neighbours."""
-        return self.rate == 1
+        return self.batch_size == self.dataset_size
 
     @property
     def _noise(self) -> float:
@@ -158,9 +186,12 @@ class FixedSizeSampled(Accounted, Mechanism):
         return Gaussian(0.5 * self._noise)
 
     def _rdp(self, orders: Array) -> Array:
+        t = orders - 1.0
+        if self.group_size > 1:
+            costs = log_mean_exp(*zip(*((w, t * one._bounds(orders)) for w, one in self._members), strict=True))
+            return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self.rate == 1:
             return self._whole._bounds(orders)
-        t = orders - 1.0
         bounds = self._replaced._bounds(orders)  # with nothing gained by sampling
         small = np.flatnonzero(t <= SMALL_ORDER if self._is_resolved else np.zeros(t.shape, dtype=np.bool_))
         large = np.flatnonzero(t > SMALL_ORDER)
@@ -190,6 +221,12 @@ class FixedSizeSampled(Accounted, Mechanism):
         return _law(self._replaced.noise_multiplier, self.rate, scale_above(t), scale_above(s) if s else 0.0)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        if self.group_size > 1:
+            if np.iscomplexobj(z):
+                raise NumericalError(
+                    "The moments of a group in batches of fixed size are known on the real axis alone."
+                )
+            return log_mean_exp(*zip(*((w, one._log_moment(z, direction)) for w, one in self._members), strict=True))
         if self.rate == 1:
             return self._whole._log_moment(z, direction)
         value = np.empty_like(z)
@@ -212,11 +249,24 @@ class FixedSizeSampled(Accounted, Mechanism):
     @property
     def _whole(self) -> Gaussian:
         """What a batch of all records costs."""
-        return self._replaced if self.relation == REPLACE_ONE else Gaussian(self._noise)
+        noise = self._replaced.noise_multiplier if self.relation == REPLACE_ONE else self._noise
+        return Gaussian(noise if self.group_size == 1 else math.nextafter(noise / self.group_size, 0.0))
 
     def _law(self, direction: str) -> LossLaw:
-        if self.rate == 1:
+        if self.is_tight:
             return replace(self._whole.law(), of=self)
+        if self.group_size > 1:
+            parts = [(weight, one.law(direction).cells) for weight, one in self._members]
+            return LossLaw(
+                of=self,
+                log_moment=lambda z: self._log_moment(z, direction),
+                cells=partial(mixed_cells, [Part(weight, cells) for weight, cells in parts if cells is not None]),
+                max_loss_is_least=True,
+                seen=self.rate,
+                most_nodes=0,
+                is_attained=False,
+                lattice_precision=LATTICE_PRECISION,
+            )
         if self.relation == REPLACE_ONE:
             cells: CellsOf = partial(two_sided_cells, self._replaced.noise_multiplier, self.rate)
             excess = partial(sampled_excess, self._replaced._excess, self.rate, REMOVE)
@@ -282,9 +332,17 @@ class FixedSizeSampled(Accounted, Mechanism):
         return min(found + error, 1.0) ** 2 + SQUARE_ERROR
 
     def attack_law(self, direction: str) -> LossLaw:
-        """Of real neighbours: all other records point away from the one that differs."""
-        if self.rate == 1:
+        """Of real neighbours: all other records point away from the one that differs, or from all that differ."""
+        if self.is_tight:
             return self.law(direction)
+        if self.group_size > 1 and self.relation == ZERO_OUT:  # all of them but one are empty in both data sets
+            return replace(self, group_size=1).attack_law(direction)
+        if self.group_size > 1:
+            # fewer of them in a batch, by the rounding of their chances, make the attack weaker
+            chances = {j: float(chance) * (1.0 - 4.0 * UNIT_ROUNDOFF) for j, chance in self._chances.items() if j}
+            rest = math.fsum([1.0, *(-chance for chance in chances.values())])
+            shifts = [0.0, *(2.0 * j for j in chances)]
+            return MixtureOfGaussians(self._noise, shifts, [rest, *chances.values()]).law(direction)
         if self.relation == REPLACE_ONE:
             return PoissonSampled(self._replaced, self._rate_below).law(direction)
         return LossLaw(

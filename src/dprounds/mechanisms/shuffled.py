@@ -31,6 +31,8 @@ RELATIONS = (ZERO_OUT, REPLACE_ONE)
 INTERVALS = 2**15
 REACH = 12.0
 MOST_STEPS = 10**9
+# Records of one group: beyond, each would have next to no noise.
+LARGEST_GROUP = 1000
 # The part of epsilon that a lattice may cost: the bracket is wide.
 LATTICE_PRECISION = 1e-5
 # Units of rounding of a logarithm of the normal distribution function, relative to one plus the square of its argument.
@@ -55,6 +57,9 @@ class Shuffled(Accounted, Mechanism):
     relation
         ``"zero-out"``: a record is replaced by an empty one; or ``"replace-one"``: by another. The number of records is
         public, since it fixes the slices.
+    group_size
+        The guarantee is for so many records together, those of one person, an integer in [1, 1000]. At worst all of
+        them are in one batch, which is then known.
 
     Theorem
     -------
@@ -73,6 +78,7 @@ class Shuffled(Accounted, Mechanism):
     mechanism: Mechanism
     steps: int
     relation: str = ZERO_OUT
+    group_size: int = 1
 
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
@@ -84,6 +90,7 @@ class Shuffled(Accounted, Mechanism):
         self._set(
             steps=count("steps", self.steps, least=1, most=MOST_STEPS),
             relation=choice("relation", self.relation, RELATIONS),
+            group_size=count("group_size", self.group_size, least=1, most=LARGEST_GROUP),
         )
 
     @property
@@ -104,13 +111,13 @@ class Shuffled(Accounted, Mechanism):
     @property
     def allocated(self) -> RandomAllocation:
         """The same noise and steps, if every record joins one step of an epoch at random, independently of others."""
-        return RandomAllocation(self.mechanism, self.steps, relation=ZERO_OUT)
+        return RandomAllocation(self.mechanism, self.steps, relation=ZERO_OUT, group_size=self.group_size)
 
     @cached_property
     def _unsampled(self) -> Gaussian:
-        """The noise over how far the record moves the one sum that it is in."""
-        noise = self._noise
-        return Gaussian(0.5 * noise if self.relation == REPLACE_ONE else noise)
+        """The noise over how far the record, or all of a group, move the one sum that they are in."""
+        noise = 0.5 * self._noise if self.relation == REPLACE_ONE else self._noise
+        return Gaussian(noise if self.group_size == 1 else math.nextafter(noise / self.group_size, 0.0))
 
     @property
     def _noise(self) -> float:
@@ -129,9 +136,11 @@ class Shuffled(Accounted, Mechanism):
         return replace(self._unsampled.law(), of=self)
 
     def attack_law(self, direction: str) -> LossLaw:
-        """Of real neighbours: all other records point away from the one that differs."""
+        """Of real neighbours: all other records point away from the one that differs, of a group one alone."""
         if self.steps == 1:
             return self.law(direction)
+        if self.group_size > 1:
+            return replace(self, group_size=1).attack_law(direction)
         if self.relation == REPLACE_ONE:
             return RandomAllocation(self._unsampled, self.steps).law(direction)
         return LossLaw(

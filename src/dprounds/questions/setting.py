@@ -189,7 +189,7 @@ class Setting:
         if loader == "fixed-size":
             self.refuse("sampling_rate", because="batches of fixed size are drawn by {batch_size} and {dataset_size}")
             batch, records = self._sizes()
-            return FixedSizeSampled(mechanism, batch, records, self.relation or REPLACE_ONE)
+            return FixedSizeSampled(mechanism, batch, records, **{"relation": REPLACE_ONE, **chosen})
         if loader in BY_EPOCHS:
             if not rate:
                 raise QuestionError("{argument} must be above 0 here, got 0.", argument="sampling_rate")

@@ -106,9 +106,9 @@ RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
 # Those for which only a bracket is proven.
 BRACKETED_SAMPLINGS = ("fixed-size", "shuffled")
 # Those for which it is known what several records of one person cost together.
-GROUPED_SAMPLINGS = ("poisson", "allocation")
+GROUPED_SAMPLINGS = ("poisson", "allocation", "fixed-size", "shuffled")
 LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
-GROUP = "Records of one person that are protected together, of poisson and allocation"
+GROUP = "Records of one person that are protected together, where batches are sampled"
 NEIGHBOURS = "Which data sets are neighbours, where there is a choice"
 
 WORDS: Mapping[str, Word] = {

@@ -1,0 +1,73 @@
+r"""Several records of one person in batches of fixed size: how many of them a batch holds, and mixtures of laws.
+
+Given that a batch holds some of the person's k records, the chance that it holds j is that of a hypergeometric law; the
+round is then dominated by a mixture of what j times the clipping norm costs. docs/theory/loaders.md has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.cells import Cells, CellsOf
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["Part", "chances_in_batch", "log_mean_exp", "mixed_cells"]
+
+Array = NDArray[np.float64]
+
+# --- What carries a proof.
+
+# Units of rounding of a weight, which is a quotient of integers rounded once, and of its product and sum with others.
+WEIGHT_UNITS = 4.0
+
+
+class Part(NamedTuple):
+    """What one of the laws of a mixture weighs, and its cells."""
+
+    weight: float
+    cells: CellsOf
+
+
+def chances_in_batch(batch: int, dataset: int, group: int) -> dict[int, Fraction]:
+    """The chance of each number of a group's records in a batch, of those that are possible.
+
+    Examples
+    --------
+    >>> chances_in_batch(2, 4, 2)
+    {0: Fraction(1, 6), 1: Fraction(2, 3), 2: Fraction(1, 6)}
+    """
+    first, last = max(0, group + batch - dataset), min(group, batch)
+    # relative to the first of them, by the quotient of neighbours
+    relative = {first: Fraction(1)}
+    for j in range(first, last):
+        grows = Fraction((group - j) * (batch - j), (j + 1) * (dataset - group - batch + j + 1))
+        relative[j + 1] = relative[j] * grows
+    total = sum(relative.values())
+    return {j: chance / total for j, chance in relative.items()}
+
+
+def mixed_cells(parts: Sequence[Part], edges: Array) -> Cells:
+    """Cells of a mixture of pairs, of which it is known which one it is: masses add up, as profiles do."""
+    n = edges.size + 1
+    p, q, p_error, q_error, blur = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), 0.0
+    for weight, cells_of in parts:
+        found = cells_of(edges)
+        p, q = p + weight * found.p, q + weight * found.q
+        p_error, q_error = p_error + weight * found.p_error, q_error + weight * found.q_error
+        blur = max(blur, found.blur)
+    units = (WEIGHT_UNITS + len(parts)) * UNIT_ROUNDOFF
+    return Cells(p, q, p_error + units * p, q_error + units * q, blur)
+
+
+def log_mean_exp(weights: Sequence[float], exponents: Sequence[Array]) -> Array:
+    """The logarithm of the mean of exponentials, for each column, to its own size where all exponents are small."""
+    rows, means = np.array(exponents), np.array(weights)[:, None]
+    top = rows.max(axis=0)
+    small = np.log1p((means * np.expm1(np.minimum(rows, 1.0))).sum(axis=0))
+    large = top + np.log((means * np.exp(rows - top)).sum(axis=0))
+    return np.asarray(np.where(top < 1.0, small, large), dtype=np.float64)

@@ -1,0 +1,169 @@
+"""Several records of one person in batches of fixed size and in shuffled ones: no attack passes the upper end."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dprounds import (
+    FixedSizeSampled,
+    Gaussian,
+    MixtureOfGaussians,
+    ParameterError,
+    RandomAllocation,
+    Shuffled,
+)
+from dprounds.accounting.cells import Cells
+from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
+
+Array = NDArray[np.float64]
+RELATIONS = ("replace-one", "zero-out")
+
+
+@pytest.mark.parametrize(
+    ("batch", "dataset", "group"), [(2, 5, 2), (3, 6, 3), (4, 6, 3), (1, 4, 3), (5, 5, 2), (2, 6, 1)]
+)
+def test_chances_are_those_of_all_batches(batch: int, dataset: int, group: int) -> None:
+    batches = list(itertools.combinations(range(dataset), batch))
+    counted = Counter(sum(record < group for record in one) for one in batches)
+    assert chances_in_batch(batch, dataset, group) == {
+        j: Fraction(number, len(batches)) for j, number in sorted(counted.items())
+    }
+
+
+def densities(records: tuple[int, ...], batch: int, sigma: float, x: Array) -> Array:
+    """Of the noisy sum of a batch, all of them being equally likely."""
+    sums = Counter(sum(one) for one in itertools.combinations(records, batch))
+    kernels = [number * np.exp(-0.5 * ((x - one) / sigma) ** 2) for one, number in sums.items()]
+    return np.asarray(sum(kernels) / sums.total() / (sigma * math.sqrt(math.tau)))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(("batch", "dataset"), [(2, 5), (1, 4), (3, 4)])
+def test_no_pair_of_small_data_sets_passes_the_upper_end(relation: str, batch: int, dataset: int) -> None:
+    """Two records differ, and all others are alike: every choice of -1, 0 and 1, in one round and in two."""
+    sigma = 1.5
+    step = FixedSizeSampled(Gaussian(sigma), batch, dataset, relation, group_size=2)
+    x = np.linspace(-3.0 - 8.0 * sigma, 3.0 + 8.0 * sigma, 401)
+    width = float(x[1] - x[0])
+    afters = [(0, 0)] if relation == "zero-out" else list(itertools.product((-1, 0, 1), repeat=2))
+    pairs = []
+    for rest in itertools.combinations_with_replacement((-1, 0, 1), dataset - 2):
+        for here, there in itertools.product(itertools.product((-1, 0, 1), repeat=2), afters):
+            pairs.append([densities((*one, *rest), batch, sigma, x) for one in (here, there)])
+    for epsilon in (0.0, 0.5, 1.5):
+        one, two = step.delta(epsilon=epsilon), (step * 2).delta(epsilon=epsilon)
+        largest = 0.0
+        for number, (p, q) in enumerate(pairs):
+            for first, second in ((p, q), (q, p)):
+                attack = float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum()) * width
+                largest = max(largest, attack)
+                assert attack <= one + 2e-4  # a sum over a grid stands for the integral
+                if number % 7 == 0:
+                    product = np.outer(first, first) - math.exp(epsilon) * np.outer(second, second)
+                    assert float(np.maximum(product, 0.0).sum()) * width**2 <= two + 2e-4
+        assert epsilon or largest >= 0.6 * one  # weak attacks would test nothing
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_group_of_one_is_one_record_and_larger_groups_cost_more(relation: str) -> None:
+    run = [FixedSizeSampled(Gaussian(4.0), 50, 1_000, relation, group_size=k) * 200 for k in (1, 2, 3)]
+    found = [one.guarantee(delta=1e-6) for one in run]
+    assert run[0] == FixedSizeSampled(Gaussian(4.0), 50, 1_000, relation) * 200
+    assert found[0].upper < found[1].upper < found[2].upper
+    assert all(one.method == "bound" and one.lower < one.upper for one in found)
+    for one, bracket in zip(run, found, strict=True):
+        assert bracket.upper < one.epsilon(delta=1e-6, method="optimal")
+        for order in (1.5, 8.0, 200.0):
+            whole = Gaussian((2.0 if relation == "replace-one" else 4.0) / 3) * 200
+            assert one.rdp(order) <= whole.rdp(order) or relation == "zero-out"
+    # twice the records, each by itself, are less than two that are always in a batch together
+    together = FixedSizeSampled(Gaussian(2.0), 50, 1_000, relation) * 200
+    assert found[1].upper < 1.3 * together.guarantee(delta=1e-6).upper
+
+
+def test_the_lower_end_of_replaced_records_is_a_mixture_of_gaussians() -> None:
+    chances = [float(one) for one in chances_in_batch(10, 1_000, 4).values()]
+    attack = MixtureOfGaussians(8.0, [0.0, 2.0, 4.0, 6.0, 8.0], chances) * 1_000
+    found = (FixedSizeSampled(Gaussian(8.0), 10, 1_000, group_size=4) * 1_000).guarantee(delta=1e-5)
+    exact = attack.law("remove")
+    assert exact is not None
+    assert found.lower <= attack.epsilon(delta=1e-5)
+    assert found.lower == pytest.approx(attack.epsilon(delta=1e-5), rel=1e-9)
+
+
+def test_groups_that_are_in_every_batch() -> None:
+    for relation, noise in (("replace-one", 1.0), ("zero-out", 2.0)):
+        whole = (FixedSizeSampled(Gaussian(2.0), 50, 50, relation, group_size=4) * 3).guarantee(delta=1e-5)
+        assert whole.method == "exact"
+        assert whole.upper == pytest.approx((Gaussian(noise / 4) * 3).epsilon(delta=1e-5), rel=1e-12)
+        # two of three in every batch of four of five, or three
+        some = (FixedSizeSampled(Gaussian(2.0), 4, 5, relation, group_size=3) * 3).guarantee(delta=1e-5)
+        ends = [(Gaussian(noise / j) * 3).epsilon(delta=1e-5) for j in (2, 3)]
+        assert ends[0] < some.upper <= ends[1]
+
+
+def test_masses_of_a_mixture_are_off_by_the_rounding_of_its_weights() -> None:
+    one = Cells(np.array([0.25, 0.75]), np.array([0.5, 0.5]), np.zeros(2), np.zeros(2), 1e-9)
+    other = Cells(np.array([0.1, 0.9]), np.array([0.2, 0.8]), np.full(2, 1e-3), np.full(2, 2e-3), 2e-9)
+    third = 1.0 / 3.0
+    found = mixed_cells([Part(third, lambda _: one), Part(1.0 - third, lambda _: other)], np.zeros(1))
+    exact = [Fraction(1, 3) * Fraction(0.25) + Fraction(2, 3) * Fraction(0.1)]
+    assert abs(Fraction(float(found.p[0])) - exact[0]) <= Fraction(float(found.p_error[0]))
+    assert found.p_error[0] >= (1.0 - third) * 1e-3 + 4.0 * 2.0**-53 * found.p[0]
+    assert found.q_error[1] >= (1.0 - third) * 2e-3 + 4.0 * 2.0**-53 * found.q[1]
+    assert found.blur == 2e-9
+    assert log_mean_exp([0.5, 0.5], [np.array([1e-12, 900.0]), np.array([3e-12, 0.0])]) == pytest.approx(
+        [2e-12, 900.0 + math.log(0.5)], rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_group_in_shuffled_batches_is_at_worst_in_one_of_them(relation: str) -> None:
+    epoch = Shuffled(Gaussian(4.0), 20, relation, group_size=4)
+    noise = 0.5 if relation == "replace-one" else 1.0
+    found = (epoch * 3).guarantee(delta=1e-5)
+    assert found.upper == pytest.approx((Gaussian(noise) * 3).epsilon(delta=1e-5), rel=1e-12)
+    assert found.upper >= (Gaussian(noise) * 3).epsilon(delta=1e-5)
+    assert found.lower == (Shuffled(Gaussian(4.0), 20, relation) * 3).guarantee(delta=1e-5).lower
+    assert epoch.allocated == RandomAllocation(Gaussian(4.0), 20, relation="zero-out", group_size=4)
+    assert (Shuffled(Gaussian(4.0), 1, relation, group_size=4) * 3).guarantee(delta=1e-5).method == "exact"
+
+
+def test_no_pair_of_shuffled_data_sets_passes_the_upper_end() -> None:
+    """Two of four records differ; two batches of two."""
+    sigma = 2.0
+    x = np.linspace(-3.0 - 7.0 * sigma, 3.0 + 7.0 * sigma, 201)
+    area = float(x[1] - x[0]) ** 2
+
+    def density(records: tuple[int, ...]) -> Array:
+        total = np.zeros((x.size, x.size))
+        for first in itertools.combinations(range(4), 2):
+            sums = sum(records[i] for i in first), sum(records[i] for i in range(4) if i not in first)
+            one, two = (np.exp(-0.5 * ((x - s) / sigma) ** 2) / (sigma * math.sqrt(math.tau)) for s in sums)
+            total += np.outer(one, two) / 6.0
+        return total
+
+    for relation, after in (("zero-out", (0, 0)), ("replace-one", (-1, -1))):
+        epoch = Shuffled(Gaussian(sigma), 2, relation, group_size=2)
+        for rest in itertools.combinations_with_replacement((-1, 0, 1), 2):
+            p, q = density((1, 1, *rest)), density((*after, *rest))
+            for epsilon in (0.0, 0.5, 1.5):
+                for first, second in ((p, q), (q, p)):
+                    attack = float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum()) * area
+                    assert attack <= epoch.delta(epsilon=epsilon) + 1e-3
+
+
+def test_what_cannot_be_is_refused_in_one_line() -> None:
+    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 50\], got 51"):
+        FixedSizeSampled(Gaussian(1.0), 10, 50, group_size=51)
+    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 100\], got 101"):
+        FixedSizeSampled(Gaussian(1.0), 10, 500, group_size=101)
+    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 1000\], got 0"):
+        Shuffled(Gaussian(1.0), 10, group_size=0)
