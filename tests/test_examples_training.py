@@ -30,7 +30,7 @@ def example() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def measured(example: ModuleType) -> tuple[list[Any], dict[str, str]]:
-    found: tuple[list[Any], dict[str, str]] = example.read_csv(DATA)
+    found: tuple[list[Any], dict[str, str]] = example.read_csv(DATA, example.Measurement)
     return found
 
 
@@ -51,8 +51,8 @@ def test_the_page_holds_the_table_and_the_setting_of_the_measurements(
 ) -> None:
     rows, facts = measured
     text = PAGE.read_text(encoding="utf-8")
-    assert example.between("table", text)[1] == example.table(rows)
-    assert example.between("setting", text)[1] == example.setting(facts)
+    assert sys.modules["measured"].between("table", text)[1] == example.table(rows)
+    assert sys.modules["measured"].between("setting", text)[1] == example.setting(facts)
 
 
 def test_every_plan_was_measured_with_every_seed(
@@ -122,7 +122,7 @@ def test_the_figure_is_drawn_from_the_measurements(
 ) -> None:
     pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
     rows, _ = measured
-    example.draw(rows, tmp_path / "again.svg")
+    example.save(example.figure(rows), tmp_path / "again.svg")
     for drawing in (FIGURE.read_text(encoding="utf-8"), (tmp_path / "again.svg").read_text(encoding="utf-8")):
         for row in rows:
             if row.comparison == "same noise":
@@ -133,8 +133,10 @@ def test_the_figure_is_drawn_from_the_measurements(
 
 def test_the_measurements_survive_their_file(example: ModuleType, tmp_path: Path) -> None:
     rows, facts = [example.Measurement("same noise", "exact", 1.5, 7, 0, 0.25)], {"data": "a, b: c"}
-    example.write_csv(tmp_path / "rows.csv", rows, facts)
-    assert example.read_csv(tmp_path / "rows.csv") == (rows, facts)
+    example.write_csv(tmp_path / "rows.csv", rows, facts, example.FORMATS)
+    assert example.read_csv(tmp_path / "rows.csv", example.Measurement) == (rows, facts)
+    example.write_csv(tmp_path / "again.csv", *example.read_csv(DATA, example.Measurement), example.FORMATS)
+    assert (tmp_path / "again.csv").read_bytes() == DATA.read_bytes()
 
 
 def test_training_with_opacus_measures_and_draws(example: ModuleType, tmp_path: Path) -> None:
@@ -142,7 +144,7 @@ def test_training_with_opacus_measures_and_draws(example: ModuleType, tmp_path: 
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed: the extra 'examples'")
     printed = run_example("train_with_opacus.py", "--quick", "--processes", "1", "--out", str(tmp_path))
-    rows, _ = example.read_csv(tmp_path / "training.csv")
+    rows, _ = example.read_csv(tmp_path / "training.csv", example.Measurement)
     assert example.table(rows) in printed
     assert (tmp_path / "figures/training.svg").stat().st_size > 10_000
     # 32 rounds teach it something, and runs of one seed begin alike
