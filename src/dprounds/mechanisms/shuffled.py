@@ -20,16 +20,18 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.special import log_ndtr
+from dprounds.numerics.special import log_ndtr, ndtri_exp
 
 __all__ = ["Shuffled"]
 
 Array = NDArray[np.float64]
 
 RELATIONS = (ZERO_OUT, REPLACE_ONE)
-# Intervals into which the largest of all batch sums is sorted, and how far they reach, in deviations.
+# Intervals into which the largest of all batch sums is sorted; how far they reach above, in deviations; and below, by the
+# logarithm of the chance that all sums are lower. What is outside is in the first or in the last one.
 INTERVALS = 2**15
-REACH = 12.0
+REACH = 9.0
+LOG_BELOW = -60.0
 MOST_STEPS = 10**9
 # Records of one group: beyond, each would have next to no noise.
 LARGEST_GROUP = 1000
@@ -158,7 +160,7 @@ def _largest_sum_cells(noise: float, steps: int, direction: str) -> CellsOf:
     Of t sums one is 2 with the record, and 1 if it is empty, and the others are 0: the largest is at most x with
     probability :math:`\Phi((x - m)/\sigma)\,\Phi(x/\sigma)^{t-1}`.
     """
-    x = np.linspace(-REACH * noise, 2.0 + REACH * noise, INTERVALS)
+    x = np.linspace(noise * ndtri_exp(LOG_BELOW / (steps - 1)), 2.0 + REACH * noise, INTERVALS)
     with_it, without = (_masses(x / noise, move / noise, steps) for move in (2.0, 1.0))
     (p, p_error), (q, q_error) = (with_it, without) if direction == REMOVE else (without, with_it)
     return attack_cells(p, q, p_error, q_error)
