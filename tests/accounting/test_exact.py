@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
@@ -34,6 +35,7 @@ from dprounds import (
     max_sampling_rate,
     min_noise_multiplier,
 )
+from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.mechanisms import Mechanism, Release, Run
 from dprounds.mechanisms.accounted import Accounted
 from tests.references import gaussian
@@ -274,6 +276,46 @@ def test_the_trade_off_of_a_gaussian_is_its_formula(mu: float) -> None:
     assert found == pytest.approx(truth, rel=1e-5)
     assert Gaussian(1 / mu).attack_advantage() == pytest.approx(2 * norm.cdf(mu / 2) - 1, rel=1e-9)
     assert Gaussian(1 / mu).true_positive_rate(0.01) == pytest.approx(1 - truth[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 0.01, 0.2])
+@pytest.mark.parametrize("rounds", [1, 2, 7])
+def test_one_rate_is_as_close_where_the_curve_has_corners(rounds: int, rate: float) -> None:
+    """Of randomized response the best test counts the answers that speak for the record [Neyman-Pearson]."""
+    truthful = 1 / (1 + math.exp(-0.5))
+    counts = range(rounds, -1, -1)
+    seen = [math.comb(rounds, n) * truthful**n * (1 - truthful) ** (rounds - n) for n in counts]
+    alarms = list(reversed(seen))
+    left, truth = rate, 0.0
+    for hit, alarm in zip(seen, alarms, strict=True):
+        truth += hit * min(left / alarm, 1.0)
+        left = max(left - alarm, 0.0)
+    found = (RandomizedResponse(0.5) * rounds).true_positive_rate(rate)
+    assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [PoissonSampled(Gaussian(2.0), 0.1) * 50, PoissonSampled(Gaussian(0.6), 1e-4) * 100, Laplace(2.0) * 5],
+    ids=["steep", "no row tells all", "atoms"],
+)
+def test_one_rate_is_no_looser_than_a_row_of_rates(run: Run) -> None:
+    row = 1.0 - np.asarray(run.trade_off([0.003, 0.01, 0.03, 0.1, 0.3]))
+    for rate, found in zip((0.01, 0.1), row[[1, 3]], strict=True):
+        assert run.true_positive_rate(rate) <= found * (1 + 3e-6)
+
+
+def test_one_rate_asks_few_epsilons_and_none_far_beyond_the_best() -> None:
+    asked: list[float] = []
+
+    def profile(epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+        asked.extend(epsilons.tolist())
+        return np.asarray(norm.cdf(0.05 - epsilons / 0.1) - np.exp(epsilons) * norm.cdf(-0.05 - epsilons / 0.1))
+
+    found = false_negative_rates(profile, np.array([0.01]), infinite_mass=0.0)
+    assert found == pytest.approx(norm.cdf(norm.ppf(0.99) - 0.1), rel=1e-6)
+    assert len(asked) < 40
+    assert max(asked) < 1.5  # the best is 0.23, and a row of rates goes up to 5.6
 
 
 def test_attackers_of_nothing_guess() -> None:

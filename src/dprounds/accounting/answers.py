@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 RUN_METHODS = (*METHODS, "exact")
 # Nodes of a line that need not tell more than a rate's four digits.
 FEW_NODES = 2**12
+# Deltas that a row does not tell are asked one by one if they are no more than this, and else of the best order.
+FEW_MISSING = 4
 # A bracket of delta in a row that is wider than this part of itself is looked at again.
 CLOSE = 1e-3
 # From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
@@ -135,14 +137,21 @@ class Account:
     def deltas(self, epsilons: Array, method: str | None, *, most_nodes: int | None = None) -> Array:
         """Delta at every epsilon of a row, from above, on lines of no more nodes than are given."""
         by = self.chosen(method)
-        if by == "exact":
-            try:
-                return self.profile.deltas(epsilons, most_nodes=most_nodes).upper
-            except NumericalError as trouble:
-                if method is not None:
-                    raise _with_advice(trouble) from trouble
-                by = "optimal"
-        return np.array([self._delta_by_orders(epsilon, by) for epsilon in epsilons.tolist()])
+        if by != "exact":
+            return np.array([self._delta_by_orders(epsilon, by) for epsilon in epsilons.tolist()])
+        try:
+            upper = self.profile.deltas(epsilons, most_nodes=most_nodes, all_or_none=method is not None).upper
+        except NumericalError as trouble:
+            if method is not None:
+                raise _with_advice(trouble) from trouble
+            upper = np.full_like(epsilons, np.inf)
+        # what a row does not tell is asked by itself, if it is little
+        missing = np.flatnonzero(upper == np.inf)
+        for i in missing.tolist():
+            epsilon = float(epsilons[i])
+            is_short = missing.size <= FEW_MISSING
+            upper[i] = self.delta(epsilon, None) if is_short else self._delta_by_orders(epsilon, "optimal")
+        return upper
 
     def gaussian(self, delta: float) -> GaussianSummary:
         """The two normal laws that bound the release at every epsilon, if `delta` may be revealed."""

@@ -30,6 +30,13 @@ LEAST_EPSILON = 1e-3
 FINER_GRID = 9
 REFINEMENTS = 8
 TINY = 1e-300  # stands for a delta of nothing on the scale of logarithms
+# For a few rates epsilons are tried from 0 on, so many at first and each this many times the one before, until both
+# terms of the bound fall. Passes around the best end where they can gain no more than this part of what is detected.
+FEW_RATES = 2
+FIRST, FACTOR = 5, 4.0
+MOST_PASSES = 40
+LEAST_GAIN = 2e-6
+LEAST_CELL = 1e-9  # in epsilon, over one and epsilon: doubles tell its ends apart
 # Of rates that are smaller only the limit at 0 is told: at this one the best epsilon may be 690.
 LEAST_RATE = 1e-300
 
@@ -48,9 +55,21 @@ def false_negative_rates(profile: Callable[[Array], Array], rates: Array, *, inf
     -------
     [DRS22, Proposition 2.12]: (epsilon, delta)-DP for every epsilon bounds the trade-off; docs/theory/accounting.md.
     """
-    # At a positive rate the first term needs epsilon < log(1/rate), and the second gains nothing from a larger one.
-    least = float(rates.min(initial=1.0, where=rates > 0))
-    reach = 1.0 - np.log(max(least, LEAST_RATE))
+    if rates.size <= FEW_RATES:
+        bounds = np.array([_best_bound(profile, rate) if rate > 0 else 0.0 for rate in rates.tolist()])
+    else:
+        bounds = _bounds_of_many(profile, rates)
+    at_zero = (1.0 - infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF) if infinite_mass else 1.0
+    return np.asarray(np.clip(np.where(rates > 0, bounds, at_zero), 0.0, 1.0 - rates))
+
+
+def _reach(rate: float) -> float:
+    """An epsilon beyond which none helps: the first term needs one below log(1/rate), and the second gains nothing."""
+    return float(1.0 - np.log(max(rate, LEAST_RATE)))
+
+
+def _bounds_of_many(profile: Callable[[Array], Array], rates: Array) -> Array:
+    reach = _reach(float(rates.min(initial=1.0, where=rates > 0)))
     grid = np.append(0.0, np.geomspace(LEAST_EPSILON, reach, GRID - 1))
     deltas = profile(grid)
     rows = np.arange(rates.size)
@@ -67,13 +86,71 @@ def false_negative_rates(profile: Callable[[Array], Array], rates: Array, *, inf
         new = np.setdiff1d(where, grid)
         order = np.argsort(np.append(grid, new))
         grid, deltas = np.append(grid, new)[order], np.append(deltas, profile(new))[order]
-    at_zero = (1.0 - infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF) if infinite_mass else 1.0
-    bounds = np.where(rates > 0, _bounds(grid, deltas, rates[:, None]).max(axis=1), at_zero)
-    return np.asarray(np.clip(bounds, 0.0, 1.0 - rates))
+    return np.asarray(_bounds(grid, deltas, rates[:, None]).max(axis=1))
 
 
-def _bounds(epsilon: Array, delta: Array, rate: Array) -> Array:
+def _best_bound(profile: Callable[[Array], Array], rate: float) -> float:
+    """The bound for one rate, by a search that meets few epsilons, and none that is much larger than the best.
+
+    Delta is convex in y, the exponential of epsilon. So the first term is concave in y and the second, a concave
+    numerator over y, is concave in 1/y: beyond an epsilon at which both fall neither is larger.
+    """
+    reach = _reach(rate)
+    grid = np.append(0.0, LEAST_EPSILON * FACTOR ** np.arange(FIRST - 1.0))
+    deltas = profile(grid)
+    while grid[-1] < reach:
+        terms = _steep(grid, deltas, rate), _flat(grid, deltas, rate)
+        if grid.size - 1 not in [int(term.argmax()) for term in terms]:
+            break
+        larger = np.array([min(FACTOR * grid[-1], reach)])
+        grid, deltas = np.append(grid, larger), np.append(deltas, profile(larger))
+    for _ in range(MOST_PASSES):
+        best = float(_bounds(grid, deltas, rate).max())
+        enough = best + LEAST_GAIN * (1.0 - best)
+        new = np.array(
+            [
+                *_places(grid, np.exp(grid), _steep(grid, deltas, rate), enough),
+                *_places(grid, -np.exp(-grid), _flat(grid, deltas, rate), enough),
+            ]
+        )
+        far = np.array([np.abs(grid - each).min() for each in new]) > LEAST_CELL * (1.0 + new)
+        new = np.unique(new[far])
+        if not new.size:
+            break
+        order = np.argsort(np.append(grid, new))
+        grid, deltas = np.append(grid, new)[order], np.append(deltas, profile(new))[order]
+    return float(_bounds(grid, deltas, rate).max())
+
+
+def _places(epsilon: Array, x: Array, value: Array, enough: float) -> list[float]:
+    """Epsilons at which a function that is concave in `x` may be larger than `enough`; none if it is nowhere.
+
+    In a cell it is below the lines through the two points on either side. The places are the middle of the cell where
+    these leave most room, and the top of the parabola through the largest value.
+    """
+    width = np.diff(x)
+    slopes = np.diff(value) / width
+    before, after = np.append(np.inf, slopes[:-1]), np.append(slopes[1:], -np.inf)
+    most = np.minimum(value[:-1] + np.maximum(before, 0.0) * width, value[1:] - np.minimum(after, 0.0) * width)
+    cell, peak = int(most.argmax()), int(value.argmax())
+    if not most[cell] > enough:
+        return []
+    places = [float(0.5 * (epsilon[cell] + epsilon[cell + 1]))]
+    if 0 < peak < x.size - 1 and slopes[peak - 1] > slopes[peak]:
+        rise, fall = slopes[peak - 1], -slopes[peak]
+        top = x[peak] + 0.5 * (rise * width[peak] - fall * width[peak - 1]) / (rise + fall)
+        places.append(float(np.interp(top, x, epsilon)))
+    return places
+
+
+def _steep(epsilon: Array, delta: Array, rate: Array | float) -> Array:
+    return np.asarray(1.0 - delta - np.exp(epsilon) * rate)
+
+
+def _flat(epsilon: Array, delta: Array, rate: Array | float) -> Array:
+    return np.asarray(np.exp(-epsilon) * (1.0 - delta - rate))
+
+
+def _bounds(epsilon: Array, delta: Array, rate: Array | float) -> Array:
     """What each epsilon proves, moved down past the rounding of its three terms."""
-    steep = 1.0 - delta - np.exp(epsilon) * rate
-    flat = np.exp(-epsilon) * (1.0 - delta - rate)
-    return np.maximum(steep, flat) - 8.0 * UNIT_ROUNDOFF
+    return np.maximum(_steep(epsilon, delta, rate), _flat(epsilon, delta, rate)) - 8.0 * UNIT_ROUNDOFF
