@@ -27,8 +27,8 @@ __all__ = ["Shuffled"]
 Array = NDArray[np.float64]
 
 RELATIONS = (ZERO_OUT, REPLACE_ONE)
-# Intervals into which the largest of all batch sums is sorted; how far they reach above, in deviations; and below, by the
-# logarithm of the chance that all sums are lower. What is outside is in the first or in the last one.
+# Intervals into which the largest of all batch sums is sorted; how far they reach above, in deviations; and below, by
+# the logarithm of the chance that all sums are lower. What is outside is in the first or in the last one.
 INTERVALS = 2**15
 REACH = 9.0
 LOG_BELOW = -60.0
