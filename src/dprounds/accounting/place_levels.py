@@ -44,11 +44,16 @@ ENDS = 90
 # Points r of the axis, relative to one over the scale of the loss.
 FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 40
 EVERY, SOME = slice(None), slice(None, None, 3)
-# Losses at neighbouring steps have this ratio.
-RATIO = 24.0
+# Losses at neighbouring steps have this ratio, or the next one where the first needs many nodes or has large summands.
+RATIOS = (24.0, 8.0)
+CHEAP = 1e5
+PRECISE_SUMMAND = 7.5
+# What a level costs in addition to its nodes, as so many products of nodes and points.
+COST_OF_A_LEVEL = 4e4
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
 FEW_NODES = 200
 LARGEST_SUMMAND = 10.0
+LARGEST_SUMMAND_OF_CARE = 5.0
 MOST_NODES = 2**14
 # A block of nodes ends at this multiple of its first one, where one block would need a step of v that is less than this
 # part of others.
@@ -62,9 +67,14 @@ SHARPNESS = 2.7
 LEAST_WIDTH = 1e-6
 
 
-def levels_near(pair: Turnable, rounds: int, *, epsilon: float, log_delta: float, tolerance: float) -> LevelledLine:
-    """The levelled line that brackets delta at `epsilon` to about `tolerance` of itself, if delta is about this."""
-    return LevelledLine(pair, rounds, _Places(pair, float(rounds), epsilon, log_delta, tolerance).plan())
+def levels_near(
+    pair: Turnable, rounds: int, *, epsilon: float, log_delta: float, tolerance: float, careful: bool = False
+) -> LevelledLine:
+    """The levelled line that brackets delta at `epsilon` to about `tolerance` of itself, if delta is about this.
+
+    A `careful` one has smaller summands, and loses fewer digits to rounding.
+    """
+    return LevelledLine(pair, rounds, _Places(pair, float(rounds), epsilon, log_delta, tolerance, careful).plan())
 
 
 def _first_fit(count: int, fits: Callable[[int], bool]) -> int | None:
@@ -91,8 +101,17 @@ def _around(values: Array, points: Array) -> Array:
 class _Places:
     """One run at one epsilon."""
 
-    def __init__(self, pair: Turnable, rounds: float, epsilon: float, log_delta: float, tolerance: float) -> None:
-        self.pair, self.rounds, self.epsilon, self.log_delta = pair, rounds, epsilon, log_delta
+    def __init__(
+        self,
+        pair: Turnable,
+        rounds: float,
+        epsilon: float,
+        log_delta: float,
+        tolerance: float,
+        careful: bool = False,
+    ) -> None:
+        self.pair, self.rounds, self.epsilon, self.log_delta, self.careful = pair, rounds, epsilon, log_delta, careful
+        self.largest_summand = LARGEST_SUMMAND_OF_CARE if careful else LARGEST_SUMMAND
         self.target = log_delta + math.log(tolerance)
         mean, deviation, rate = pair.mean, pair.deviation, pair.rate
         self.edge = -math.log1p(-rate)
@@ -158,33 +177,41 @@ class _Places:
         grid = Grid(self.pair, self.bottom, self.top(high), self.coarse)
         lines = _TurnedLines(grid, self.angles)
         pure = [_Draft(self, lines, None, high)]
-        if pure[0].nodes < FEW_NODES and pure[0].size < LARGEST_SUMMAND:
+        if not self.careful and pure[0].nodes < FEW_NODES and pure[0].size < LARGEST_SUMMAND:
             return pure
         limit = math.inf if high is None else high.at
         tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
         i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n], SOME)) + 1.0 <= self.target)
         options = [pure]
-        if i is not None:
-            options.append(self._ladder(lines, tried[i], high))
+        bottoms: list[tuple[list[Step | None], Step]] = [] if i is None else [([], tried[i])]
         for fraction in (0.3, 0.1):
             for middle in self.steps(self.scale * np.array([fraction])):
                 above_low = i is None or middle.at > tried[i].at
                 if middle.at < limit and above_low and self._mass_above(grid, middle) < 0.5:
-                    options.append([_Draft(self, lines, None, middle), *self._ladder(lines, middle, high)])
-        return min(options, key=lambda drafts: sum(draft.cost for draft in drafts))
+                    bottoms.append(([None], middle))
+        made: dict[tuple[Step | None, Step | None], _Draft] = {}
+        for ratio in RATIOS:  # fewer levels first
+            for first, low in bottoms:
+                edges = [*first, low, *self._between(low, high, ratio), high]
+                for one in itertools.pairwise(edges):
+                    made[one] = made.get(one) or _Draft(self, lines, *one)
+                options.append([made[one] for one in itertools.pairwise(edges)])
+            best = min(options, key=lambda drafts: sum(draft.cost + COST_OF_A_LEVEL for draft in drafts))
+            is_cheap = sum(draft.cost for draft in best) < CHEAP
+            if is_cheap and not self.careful and max(draft.size for draft in best) < PRECISE_SUMMAND:
+                break
+        return best
 
     def _mass_above(self, grid: Grid, step: Step) -> float:
         power = forward_power(self.pair, np.zeros(1))
         return float(np.exp(grid.rough(power, (Factor(step, True),)))[0])
 
-    def _ladder(self, lines: _TurnedLines, low: Step, high: Step | None) -> list[_Draft]:
-        """Levels from a step to the highest one."""
+    def _between(self, low: Step, high: Step | None, ratio: float) -> list[Step]:
+        """The steps between a step and the highest one, at losses of about this ratio."""
         rate, last = self.pair.rate, math.exp(self.furthest) if high is None else high.at
         bottom, end = (math.log1p(rate * (at - 1.0)) + self.edge for at in (low.at, last))
-        count = max(1, round(math.log(end / bottom) / math.log(RATIO)))
-        between = self.steps(bottom * (end / bottom) ** (np.arange(1, count) / count))
-        ladder = [low, *between, high]
-        return [_Draft(self, lines, a, b) for a, b in itertools.pairwise(ladder)]
+        count = max(1, round(math.log(end / bottom) / math.log(ratio)))
+        return self.steps(bottom * (end / bottom) ** (np.arange(1, count) / count))
 
     def _high(self, grid: Grid, step: Step, others: Array, some: slice = EVERY) -> Array:
         """About the logarithm of the remainder above a step, at some r."""
@@ -239,7 +266,7 @@ class _Draft:
     def cost(self) -> float:
         """In relative terms."""
         points = (self.ends[1] - self.ends[0]) / self.run.coarse
-        return self.nodes * points * math.exp(min(max(self.size - LARGEST_SUMMAND, 0.0), 700.0))
+        return self.nodes * points * math.exp(min(max(self.size - self.run.largest_summand, 0.0), 700.0))
 
     def _period(self) -> None:
         """The t and the period that need the fewest nodes and keep the digits."""
@@ -261,7 +288,7 @@ class _Draft:
         below = np.where(distance < 0, bound / -distance, np.inf).min(axis=1)
         below = np.minimum(below, max(log_p - run.target + 1.0, 1.0) / r)
         period = np.maximum(np.maximum(above, np.minimum(below, known)), 1.0 / r)
-        cost = np.log(period) + np.maximum(size - 9.0, 0.0)
+        cost = np.log(period) + np.maximum(size - run.largest_summand + 1.0, 0.0)
         i = int(np.argmin(np.where(np.isfinite(cost), cost, np.inf)))
         if not math.isfinite(float(cost[i])):
             raise NumericalError("The losses of this run are outside what doubles resolve.")
@@ -312,8 +339,12 @@ class _Draft:
     def _rough_bounds(self, kind: int, s: float) -> Array:
         """About the logarithms of the moduli of one round's sums at s, on lines turned by 0, 1, 2, ... tenths."""
         exponents, outside = self._turned(kind)
-        damped = exponents - s * self.lines.arguments if s else exponents
         # what is outside of the grid is bounded as if nothing were damped
+        if s < 0:
+            ends = exponents[:, BOTH_ENDS] - s * self.lines.arguments[:, BOTH_ENDS]
+            power, factors = self.power if kind < 2 else 0.5, self.both if kind == 1 else self.inside
+            outside = self.grid.outside(ends, np.array(power), factors, self.lines.angles, back=-s)
+        damped = exponents - s * self.lines.arguments if s else exponents
         return np.asarray(np.logaddexp(log_sum(damped), outside))
 
     def _strips(self, kind: int, low: float, high: float) -> Array:
@@ -359,7 +390,7 @@ class _Draft:
         its first node on, B is a little less precise, which few levels cannot afford.
         """
         count = math.ceil(min(self.nodes, MOST_NODES)) + 1
-        is_precise = self.low is None or self.size < LARGEST_TURNED_SUMMAND
+        is_precise = not self.run.careful and (self.low is None or self.size < LARGEST_TURNED_SUMMAND)
         block, step = self._block(0, count)
         if is_precise and step >= WHOLE_LINE * self.run.fine:
             return (block,), step

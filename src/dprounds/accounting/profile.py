@@ -363,7 +363,9 @@ def _sketched(law: Composition, epsilon: float, start: float) -> tuple[Sketch | 
     if len(law.parts) == 1 and law.parts[0][0].turnable is not None and law.has_cells:
         with suppress(NumericalError):
             sketch = Sketch(law)
-            return sketch, sketch.saddle(epsilon).t
+            saddle = sketch.saddle(epsilon)
+            if abs(saddle.epsilon - epsilon) * saddle.width <= 1.0:  # else its atoms do not add up to epsilon
+                return sketch, saddle.t
     return None, start
 
 

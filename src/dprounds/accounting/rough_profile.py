@@ -24,27 +24,26 @@ POINTS = 2**12
 DEVIATIONS_BELOW = 9.0
 # Below this delta, or this part of one over the rounds, the rounding of a transform would be seen: masses are tilted.
 LEAST_PLAIN = 1e-11
-LEAST_PLAIN_PER_ROUND = 1e-14
+LEAST_PLAIN_PER_ROUND = 1e-15
 # The lattice reaches to this multiple of a guess; it is made anew if epsilon is a small part of that, or beyond it.
 BEYOND = 2.5
 SMALL_PART = 0.1
 LARGE_PART = 0.7
 MOST_LATTICES = 4
+# Where a tail is heavy, epsilon is between these multiples of that by one large round or by a normal law.
+LEAST_RATIO, LARGEST_RATIO = 0.9, 1.8
 # Tilted masses tell a delta within this factor, as a logarithm, of the one that they are tilted for.
 FARTHEST = 15.0
 
 
 class RoughProfile:
-    """About delta at the epsilons of a lattice that reaches to `largest`, by masses that are tilted where need be.
+    """About delta at the epsilons of a lattice that reaches to `largest`, by masses tilted by t.
 
-    That is where `log_delta`, about that of the epsilons asked for, is below what plain masses tell.
+    It tells a `log_delta` between those of `resolved`.
     """
 
-    def __init__(self, sketch: Sketch, largest: float, log_delta: float, t: float) -> None:
-        least = math.log(max(LEAST_PLAIN, LEAST_PLAIN_PER_ROUND * sketch.total))
-        is_plain = log_delta > least
-        t = 0.0 if is_plain else t
-        self.resolved = (least, 0.0) if is_plain else (log_delta - FARTHEST, min(log_delta + FARTHEST, 0.0))
+    def __init__(self, sketch: Sketch, largest: float, t: float, resolved: tuple[float, float]) -> None:
+        self.is_tilted, self.resolved = t > 0, resolved
         below = DEVIATIONS_BELOW * min(sketch.deviation, largest)
         self.step = (largest + below) / (POINTS - 4)
         count = int(largest / self.step) + 3
@@ -86,6 +85,10 @@ class RoughProfile:
         found = float(np.interp(epsilon, self.losses, self.log_deltas))
         return found if self.resolved[0] < found < self.resolved[1] else math.nan
 
+    def is_near(self, guess: float, epsilon: float) -> bool:
+        """Whether an epsilon may be right where a heavy tail, of which the guess is made, may mislead the tilt."""
+        return not self.is_tilted or LEAST_RATIO * guess < epsilon < LARGEST_RATIO * guess
+
     def epsilon(self, log_delta: float) -> float:
         """About the epsilon at a delta: 0 if it is met there, and infinite if it is beyond the lattice."""
         met = self.log_deltas <= log_delta
@@ -99,15 +102,15 @@ class RoughProfile:
 
 
 def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> tuple[float, RoughProfile | None]:
-    """About the epsilon at a delta, given a guess within some orders of magnitude and a tilt, and the last profile.
+    """About the epsilon at a delta, given a guess within some orders of magnitude, and the last profile.
 
     It is not a number, and there is no profile, where the lattices do not tell.
     """
-    largest = BEYOND * guess
+    largest, tilt = BEYOND * guess, _tilt(sketch, log_delta, t)
     for _ in range(MOST_LATTICES):
         if not 0 < largest < math.inf:
             break
-        profile = RoughProfile(sketch, largest, log_delta, t)
+        profile = RoughProfile(sketch, largest, *tilt)
         found = profile.epsilon(log_delta)
         if math.isnan(found):
             break
@@ -122,7 +125,15 @@ def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> t
 
 def rough_profile(sketch: Sketch, epsilon: float, saddle: Saddle) -> RoughProfile | None:
     """The profile around an epsilon, given its saddle point; None if there is no lattice for it."""
-    largest = BEYOND * max(epsilon, sketch.deviation)
+    largest, tilt = BEYOND * max(epsilon, sketch.deviation), _tilt(sketch, saddle.log_delta(epsilon), saddle.t)
     if not 0 < largest < math.inf:
         return None
-    return RoughProfile(sketch, largest, saddle.log_delta(epsilon), saddle.t)
+    return RoughProfile(sketch, largest, *tilt)
+
+
+def _tilt(sketch: Sketch, log_delta: float, t: float) -> tuple[float, tuple[float, float]]:
+    """The tilt that resolves a delta, and between which logarithms of deltas it tells something."""
+    least = math.log(max(LEAST_PLAIN, LEAST_PLAIN_PER_ROUND * sketch.total))
+    if log_delta > least:
+        return 0.0, (least, 0.0)
+    return t, (log_delta - FARTHEST, min(log_delta + FARTHEST, 0.0))

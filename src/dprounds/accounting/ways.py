@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
@@ -34,16 +34,16 @@ __all__ = ["ByLine", "Way", "ways_to_sums"]
 # Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too.
 NARROW_LATTICE = 1e-4
 NARROW_LEVELS = 3e-9
+# Levels that leave more than this part of epsilon open are made again; with care if they were made this near to it.
+NARROW_EPSILON = 8e-10
+NEAR_LAST = 0.01
 # The part of delta that each error of levels is asked to stay below.
 LEVEL_TOLERANCE = 1e-10
 MOST_LEVELS_TRIED = 4
 # Levels made for a smaller epsilon serve larger ones better than the other way round.
 FIRST_LEVELS = 0.95
-# Relative to epsilon: so far away levels serve as well, or a little further if that moves t epsilon by less than this
-# much; and in a search their value is believed.
-REACH_OF_LEVELS = 1e-3
-FARTHEST_OF_LEVELS = 1e-2
-SHORT_MOVE = 0.1
+# Relative to epsilon: so far away levels made with care serve as well, and in a search the value of any is believed.
+REACH_OF_LEVELS = 1e-4
 BELIEVED_OF_LEVELS = 0.5
 # So far from the epsilon that a lattice was made for it serves as well, and its values are good enough for a search;
 # relative to epsilon.
@@ -53,7 +53,7 @@ BELIEVED_OF_LATTICE = 1e-2
 HEAVY = 1.4
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
 LARGEST_SKEWNESS = 1.0
-LARGEST_RATE_OF_LEVELS = 0.3
+LARGEST_RATE_OF_LEVELS = 0.2
 # A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and its values of K take as long as they
 # are far up: where q sqrt(T) is below this, levels are faster. It is twice as much if the noise is below ten.
 LEAST_SPREAD_OF_LINES = 0.04
@@ -181,6 +181,7 @@ class ByLevels:
     start: Saddle | float = 1.0
     log_delta: float | None = None  # that was asked for
     line: Line | None = None
+    last: float | None = None  # the epsilon that levels were last made for
     rough: RoughProfile | None = None
     known_sketch: Sketch | None = None
 
@@ -202,11 +203,14 @@ class ByLevels:
             by_saddle = self.sketch.epsilon(log_delta)
         except NumericalError:
             by_saddle = math.inf
-        if not by_saddle < HEAVY * found:  # a heavy tail misleads it
-            by_saddle = found
         self.start = self.sketch.start
-        epsilon, self.rough = rough_epsilon(self.sketch, log_delta, max(by_saddle, found), self.sketch.start)
-        return FIRST_LEVELS * by_saddle if math.isnan(epsilon) else epsilon
+        is_heavy = not by_saddle < HEAVY * found  # then the tail misleads it
+        guess = found if is_heavy else by_saddle
+        epsilon, self.rough = rough_epsilon(self.sketch, log_delta, max(guess, found), self.sketch.start)
+        if math.isnan(epsilon) or (is_heavy and self.rough is not None and not self.rough.is_near(found, epsilon)):
+            self.rough = None
+            return FIRST_LEVELS * guess
+        return epsilon
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """Levels made for the delta that they find."""
@@ -214,15 +218,29 @@ class ByLevels:
         if part.turnable is None:
             raise NumericalError("No levels are known for this run.")
         log_delta = self._log_delta(epsilon)
+        make = partial(levels_near, part.turnable, rounds, epsilon=epsilon, tolerance=LEVEL_TOLERANCE)
+        # those made near here before are too wide
+        careful = fine and self.last is not None and abs(epsilon - self.last) <= NEAR_LAST * epsilon
+        self.last = epsilon
         for _ in range(MOST_LEVELS_TRIED):
-            line = levels_near(part.turnable, rounds, epsilon=epsilon, log_delta=log_delta, tolerance=LEVEL_TOLERANCE)
-            value = line.value_and_slope(epsilon)[0]
+            try:
+                line = make(log_delta=log_delta, careful=careful)
+            except NumericalError:
+                if not careful:
+                    raise
+                line = make(log_delta=log_delta)
+            value, slope = line.value_and_slope(epsilon)
             if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
                 break
             log_delta = math.log(value)
-        reach = min(FARTHEST_OF_LEVELS * epsilon, max(REACH_OF_LEVELS * epsilon, SHORT_MOVE / line.t))
-        believed = BELIEVED_OF_LEVELS * epsilon
-        return Sums(epsilon, line, narrow=NARROW_LEVELS, reach=reach, believed=believed)
+        steepness = max(-epsilon * slope / value, 1.0) if value > 0 else 1.0
+        return Sums(
+            epsilon,
+            line,
+            narrow=min(NARROW_LEVELS, NARROW_EPSILON * steepness),
+            reach=REACH_OF_LEVELS * epsilon if careful else 0.0,
+            believed=BELIEVED_OF_LEVELS * epsilon,
+        )
 
     def _log_delta(self, epsilon: float) -> float:
         """About the logarithm of delta: by the rough profile, or the delta that was asked for, or Laplace's method."""
