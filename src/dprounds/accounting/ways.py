@@ -95,7 +95,7 @@ class ByLine:
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
-        if self.law.has_cells and not self.law.most_nodes:
+        if not self.law.most_nodes:
             raise no_line()  # before any value of K
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
         if saddle.curvature * saddle.t * (saddle.t + 1.0) <= BENT * 2.0 * saddle.value:  # about that of a normal law
@@ -115,7 +115,7 @@ class ByLine:
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """A line near the saddle point, made for the delta that it finds."""
-        if self.law.has_cells and not self.law.most_nodes:
+        if not self.law.most_nodes:
             raise no_line()
         self.start = saddle = saddle_at_epsilon(self.law, epsilon, start=self.start)
         log_delta = saddle.log_delta(epsilon)
