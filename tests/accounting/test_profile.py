@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
+import sys
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.sums import within_doubles
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import (
     ApproximateDP,
@@ -257,3 +261,19 @@ def test_a_row_that_one_way_cannot_resolve_is_asked_of_another() -> None:
     row = np.asarray(run.profile(epsilons))
     assert row == pytest.approx([run.delta(epsilon=epsilon) for epsilon in epsilons], rel=1e-2)
     assert row[-1] < 1e-17
+
+
+def test_a_computation_that_is_left_half_way_is_freed_without_a_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a worker of the page leaves one that was given up: in a context of its own, without the end of its block."""
+    complaints: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
+
+    def leave() -> None:
+        within_doubles().__enter__()
+        assert np.geterr()["over"] == "ignore"
+
+    copy_context().run(leave)
+    gc.collect()
+    assert complaints == []
+    with pytest.raises(NumericalError, match="outside what doubles resolve"), within_doubles():
+        raise ZeroDivisionError

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import TracebackType
 from typing import Protocol
 
 import numpy as np
@@ -90,11 +91,21 @@ def _consistent(lower: float, upper: float) -> Bracket:
     return Bracket(lower, upper)
 
 
-@contextmanager
-def within_doubles() -> Iterator[None]:
+class _WithinDoubles:
+    """No generator: one that an interrupt left half way ends with a traceback, in the context in which it is freed."""
+
+    def __enter__(self) -> None:
+        self._settings = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+        self._settings.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._settings.__exit__(kind, error, trace)
+        if isinstance(error, ArithmeticError):
+            raise NumericalError("The loss of this run is outside what doubles resolve.") from None
+
+
+def within_doubles() -> AbstractContextManager[None]:
     """Let numbers overflow far from any privacy: what is then not a number is refused, and what raises says so."""
-    try:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            yield
-    except ArithmeticError:
-        raise NumericalError("The loss of this run is outside what doubles resolve.") from None
+    return _WithinDoubles()
