@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dprounds import curves, questions
-from dprounds.questions import Setting
+from dprounds import Accountant, curves, questions
+from dprounds.questions import Setting, run_from_toml
 from dprounds.questions.vocabulary import QUESTIONS
 from dprounds.web.app import LARGEST_BODY_BYTES, create_app
 from dprounds.web.asked import answer
@@ -588,3 +588,59 @@ def test_a_curve_of_plans_has_points_for_the_batch_sizes_in_question(client: htt
     mine = [row["excess"] for row in found if row["batch_size"] == 64]
     assert len(mine) == 3
     assert mine == sorted(mine, reverse=True)
+
+
+PARTS = """
+[[part]]
+noise_multiplier = 1.1
+batch_size = 256
+dataset_size = 60_000
+epochs = 60
+
+[[part]]
+noise_multiplier = 20
+rounds = 10
+"""
+
+
+def test_a_run_of_several_parts_is_asked_as_a_text(client: httpx.Client) -> None:
+    run = run_from_toml(PARTS)
+    for question, more in (
+        ("epsilon", {"delta": 1e-5}),
+        ("delta", {"epsilon": 3}),
+        ("rounds", {"epsilon": 6, "delta": 1e-5}),
+    ):
+        found = getattr(questions, question)(questions.Setting(), run=run, **more).to_dict()
+        by_address = client.get(f"/api/{question}", params={"run": PARTS, **more}).json()
+        by_body = client.post(f"/api/{question}", json={"run": PARTS, **more}).json()
+        assert by_address == by_body == found
+    accountant = Accountant()
+    accountant.record(run)
+    asked = {"run": accountant.to_json(), "delta": 1e-5}
+    assert client.post("/api/epsilon", json=asked).json()["inputs"]["run"] == repr(run)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"run": 7}, "run must be a text, as a file of a run holds it, got 7."),
+        ({"run": "{"}, "The accountant's JSON cannot be read: it is not JSON, or it was cut short."),
+        (
+            {"run": "[[part]]\nnoise_multiplier = nan\nrounds = 1"},
+            "part 1: noise_multiplier must be in (0, inf), got nan. "
+            "It is the noise standard deviation divided by the sensitivity.",
+        ),
+        ({"run": PARTS, "noise_multiplier": 2}, "noise_multiplier has no place here: the run is given already."),
+    ],
+)
+def test_a_run_that_is_none_is_refused_in_a_sentence(
+    client: httpx.Client, asked: dict[str, Any], sentence: str
+) -> None:
+    response = client.post("/api/epsilon", json={"delta": 1e-5, **asked})
+    assert (response.status_code, response.json()) == (422, {"error": sentence})
+
+
+def test_only_questions_about_a_run_take_one(client: httpx.Client) -> None:
+    response = client.get("/api/noise", params={"run": PARTS, "epsilon": 3, "delta": 1e-5})
+    assert response.status_code == 422
+    assert "'run' is not known here" in response.json()["error"]

@@ -21,7 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from dprounds import questions
+from dprounds import Accountant, Gaussian, PoissonSampled, questions
+from dprounds.mechanisms import Run
 from dprounds.plots.style import LAYERS, METHOD_STYLES
 from dprounds.questions import Answers, Setting
 from dprounds.questions.vocabulary import METHODS, SAMPLINGS, WORDS
@@ -1060,5 +1061,86 @@ def test_the_plan_fits_a_phone_and_its_text_stands_out(open_page: Open, scheme: 
         "(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.querySelector('#plan .scroll'))"
     )
     assert wide <= room
+    worst, where = page.evaluate(CONTRAST)
+    assert worst >= 4.5, where
+
+
+def test_a_kept_setting_stands_next_to_the_one_that_is_asked(open_page: Open) -> None:
+    page = open_page()
+    whole(page)
+    page.locator("#keep").click()
+    table = page.locator("#compare-table")
+    playwright.expect(table).to_contain_text("Both are the same")
+    before = page.locator("#value").inner_text()
+    page.locator("#noise_multiplier").fill("1.5")
+    whole(page)
+    after = page.locator("#value").inner_text()
+    rows = [row.split("\t") for row in table.locator("tr").all_inner_texts()]
+    assert rows[0] == ["", "Kept", "Now"]
+    assert rows[1] == ["noise multiplier", "1.1", "1.5"]  # what is the same is not listed
+    assert rows[-1] == ["exact", f"{before} rounds", f"{after} rounds"]
+    page.locator("[name=question][value=epsilon]").check()
+    playwright.expect(table).to_contain_text("Question")
+    page.locator("#compare-back").click()
+    playwright.expect(table).to_contain_text("Both are the same")
+    assert asked_for(page, "noise_multiplier") == "1.1"
+    page.locator("#compare-forget").click()
+    playwright.expect(page.locator("#compare")).to_be_hidden()
+
+
+def test_a_run_of_several_parts_is_typed_or_opened(open_page: Open, tmp_path: Path) -> None:
+    page = open_page()
+    page.locator("#parts summary").click()
+    sentence = page.locator("#parts .sentence")
+    step = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_100
+
+    def cost(run: Run) -> str:
+        return questions.epsilon(questions.Setting(), delta=1e-5, run=run).sentence
+
+    playwright.expect(sentence).to_have_text(cost(step + Gaussian(20.0) * 10))
+    page.locator("#parts-rows button").last.click()
+    playwright.expect(sentence).to_have_text(cost(step))
+    page.locator("#parts-add").click()
+    page.keyboard.type("30")
+    page.locator("#parts-rows input[name=rounds]").last.fill("5")
+    playwright.expect(sentence).to_have_text(cost(step + Gaussian(30.0) * 5))
+    page.locator("#parts-rows input").first.fill('1"\n[[part]]')
+    playwright.expect(page.locator("#parts .refusal")).to_contain_text("part 1: noise_multiplier must be a real number")
+    accountant = Accountant()
+    accountant.record(Gaussian(7.0) * 3)
+    (tmp_path / "spent.json").write_text(accountant.to_json())
+    page.locator("#parts-file").set_input_files(tmp_path / "spent.json")
+    playwright.expect(sentence).to_have_text(cost(Gaussian(7.0) * 3))
+    playwright.expect(page.locator("#parts .refusal")).to_be_hidden()
+    page.locator("#parts-rows input").first.fill("1.1")  # what is typed counts again
+    playwright.expect(sentence).to_have_text(cost(step + Gaussian(30.0) * 5))
+
+
+def test_a_renyi_bound_is_converted_both_ways(open_page: Open) -> None:
+    page = open_page()
+    page.locator("#convert summary").click()
+    sentence = page.locator("#convert .sentence")
+    playwright.expect(sentence).to_have_text(questions.convert(order=8, rdp=0.5, delta=1e-5).sentence)
+    rows = page.locator("#convert tbody tr").all_inner_texts()
+    assert [row.split("\t")[0].strip() for row in rows] == ["moments", "balle", "closed-form", "optimal"]
+    page.locator("#convert-rdp").fill("")
+    page.locator("#convert-epsilon").fill("2")
+    playwright.expect(sentence).to_have_text(questions.convert(order=8, epsilon=2, delta=1e-5).sentence)
+    page.locator("#convert-order").fill("1")
+    playwright.expect(page.locator("#convert .refusal")).to_have_text("order must be in (1, inf], got 1.")
+    assert page.locator("#convert [aria-invalid=true]").get_attribute("name") == "order"
+    playwright.expect(sentence).to_have_class("sentence stale")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_views_below_the_planner_fit_a_phone_and_their_text_stands_out(open_page: Open, scheme: str) -> None:
+    page = open_page(color_scheme=scheme)
+    page.set_viewport_size({"width": 390, "height": 844})
+    whole(page)
+    page.locator("#keep").click()
+    for view in ("parts", "convert"):
+        page.locator(f"#{view} summary").click()
+        playwright.expect(page.locator(f"#{view} .sentence")).not_to_be_empty()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     worst, where = page.evaluate(CONTRAST)
     assert worst >= 4.5, where

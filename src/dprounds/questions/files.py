@@ -13,7 +13,7 @@ from dprounds.questions.numbers import double
 from dprounds.questions.setting import Setting
 from dprounds.questions.vocabulary import SETTING
 
-__all__ = ["run_from_file", "run_from_toml", "text_of"]
+__all__ = ["run_from_file", "run_from_text", "run_from_toml", "text_of"]
 
 # A run that a person wrote takes a few kilobytes; a larger file is something else.
 LARGEST_FILE_BYTES = 4 * 1024 * 1024
@@ -42,6 +42,17 @@ def run_from_file(path: Path) -> Run:
         return run_from_toml(text)
     except ParameterError as error:  # of any kind: the file is wrong, not the question
         raise ParameterError(f"{path}: {error}") from None
+
+
+def run_from_text(text: str) -> Run:
+    """The run that a text describes, by what it looks like: an accountant's JSON begins with a brace, and no TOML does.
+
+    Examples
+    --------
+    >>> run_from_text("[[part]]\\nnoise_multiplier = 20\\nrounds = 685")
+    Gaussian(20.0) * 685
+    """
+    return Accountant.from_json(text).run if text.lstrip().startswith("{") else run_from_toml(text)
 
 
 def run_from_toml(text: str) -> Run:

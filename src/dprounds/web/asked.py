@@ -17,12 +17,15 @@ from dprounds.mechanisms import Run
 from dprounds.planning.frontier_rows import POSITIVE, Planner
 from dprounds.questions import Setting
 from dprounds.questions.answers import Answer, as_json
+from dprounds.questions.files import run_from_text
 from dprounds.questions.rows import assumptions, known_size, needed, needed_delta
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
 from dprounds.questions.wording import delta_remark, plain, rounded
 
-__all__ = ["MOST_ENTRIES", "answer", "value_of"]
+__all__ = ["MOST_ENTRIES", "RUN", "answer", "value_of"]
 
+# All releases of a run in place of a setting, as a text. The command line takes a file with the same text.
+RUN = "run"
 # More entries of a table than this no accountant keeps.
 MOST_ENTRIES = 256
 # Points of the curves of a page.
@@ -47,9 +50,20 @@ def answer(question: str, given: Mapping[str, object], known: Sequence[Mapping[s
     known
         Rows that are known: what the same question was answered when it was asked by one method.
     """
-    values = {name: value_of(name, value) for name, value in given.items()}
+    values = {name: _run(value) if name == RUN else value_of(name, value) for name, value in given.items()}
     rows = [Answer.from_dict(row) for row in known]
     return ANSWERS[question](values | ({"known": {row.method: row.values for row in rows}} if rows else {}))
+
+
+def _run(value: object) -> Run:
+    """The run that a text describes."""
+    if not isinstance(value, str):
+        raise ParameterError(
+            "{argument} must be a text, as a file of a run holds it, got {value}.",
+            argument=RUN,
+            value=_validate.show(value),
+        )
+    return run_from_text(value)
 
 
 def value_of(name: str, value: object) -> object:

@@ -8,6 +8,7 @@ from typing import Any
 from dprounds.questions.vocabulary import MECHANISMS, METHODS, WORDS, Question, Word
 from dprounds.questions.wording import RELATIONS_IN_WORDS, SAMPLINGS_IN_WORDS
 from dprounds.web.asked import MOST_ENTRIES
+from dprounds.web.reading import words_of
 
 __all__ = ["REFUSAL", "REFUSALS", "Schema", "operation", "responses", "schema_of"]
 
@@ -30,6 +31,10 @@ REFUSAL: Schema = {
     "properties": {"error": {"type": "string", "description": "One sentence that says what to change."}},
     "required": ["error"],
     "additionalProperties": False,
+}
+RUN_TEXT: Schema = {
+    "type": "string",
+    "description": "All releases of a run of several parts in place of a setting: the text of a file that --run reads.",
 }
 REFUSALS = {
     403: "Asked by a page of another site.",
@@ -69,6 +74,7 @@ def schema_of(question: Question, word: Word) -> Schema:
 def operation(question: Question, method: str) -> Schema:
     """What an operation takes: its words in the address for GET, in a JSON object for POST."""
     words = [WORDS[name] for name in question.words]
+    run = {"run": RUN_TEXT} if "run" in words_of(question) else {}
     about = {"summary": question.title, "operationId": f"{method.lower()}-{question.name}"}
     if method == "GET":
         parameters = [
@@ -83,12 +89,16 @@ def operation(question: Question, method: str) -> Schema:
             }
             for word in words
         ]
+        parameters += [
+            {"name": name, "in": "query", "required": False, "schema": schema} for name, schema in run.items()
+        ]
         return {**about, "parameters": parameters}
     schema = {
         "type": "object",
         "properties": {
             word.name: {**schema_of(question, word), "description": f"{question.meaning(word)}."} for word in words
-        },
+        }
+        | run,
         "required": list(question.needs),
         "additionalProperties": False,
     }

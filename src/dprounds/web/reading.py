@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl
 from dprounds._validate import show
 from dprounds.errors import ParameterError
 from dprounds.questions.numbers import BeyondDoublesError, double
-from dprounds.questions.vocabulary import QUESTIONS, WORDS
+from dprounds.questions.vocabulary import QUESTIONS, WORDS, Question
 
-__all__ = ["given_in_body", "given_in_query", "json_object", "words_in_query"]
+__all__ = ["given_in_body", "given_in_query", "json_object", "words_in_query", "words_of"]
 
 # A number as JSON writes it. Most digits: any integer that a double reaches has fewer.
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -79,7 +79,7 @@ def given_in_query(question: str, query: bytes) -> dict[str, object]:
         _known(question, name)
         if name in given:
             raise ParameterError("{argument} must be given once, got it twice.", argument=name)
-        if WORDS[name].kind == "choice":
+        if name not in WORDS or WORDS[name].kind == "choice":
             given[name] = text
         else:
             is_list = WORDS[name].kind == "list"
@@ -107,8 +107,13 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
         raise ParameterError("The address must hold at most 64 words.") from None
 
 
+def words_of(question: Question) -> tuple[str, ...]:
+    """All words that a question takes here: what the command line reads from the file of a run is a text."""
+    return (*question.words, *(["run"] if "run" in question.files and not question.is_curve else []))
+
+
 def _known(question: str, name: str) -> None:
-    words = QUESTIONS[question].words
+    words = words_of(QUESTIONS[question])
     if name not in words:
         raise ParameterError(f"{show(name)} is not known here. The words are {', '.join(words)}.")
 

@@ -174,6 +174,7 @@ function show(question) {
   }
   mark();
   if (isFirst) measure("answer", question);
+  if (question.content("table") && question === current) document.dispatchEvent(new CustomEvent("answered", { detail: question }));
   if (question.isWhole && question === current && !question.isMeasured) {
     question.isMeasured = true;
     measure("settled", question);
@@ -386,12 +387,12 @@ function change(difference, base) {
   return [`${sign}${size}`, base ? share : ""];
 }
 
-function number(value) {
+export function number(value) {
   return value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;
 }
 
 // This many digits, rounded to the side on which the statement stays true; whole numbers in full.
-function digits(given, up = true, count = 5) {
+export function digits(given, up = true, count = 5) {
   const value = number(given);
   if (value === undefined || value === null) return "";
   if (!Number.isFinite(value)) return "∞";
@@ -434,6 +435,13 @@ export async function askedRun() {
   if (!(await question.whole())) return null;
   const { delta, ...run } = wordsOfRun(question.state, question.row, question.found.inputs);
   return run;
+}
+
+// Ask what a link asks.
+export function askAgain(link) {
+  ({ state, trouble } = stateOf(new URL(link, location.href).search));
+  showQuestion();
+  moved();
 }
 
 // All of a question, as data.
@@ -526,11 +534,7 @@ at("theme").addEventListener("click", () => {
 system.addEventListener("change", () => theme(chosenTheme()));
 theme(chosenTheme());
 
-addEventListener("popstate", () => {
-  ({ state, trouble } = stateOf(location.search));
-  showQuestion();
-  moved();
-});
+addEventListener("popstate", () => askAgain(location.href));
 new ResizeObserver(() => {
   if (shown.curve) draw(shown.curve);
   if (shown.attack) drawAttack(shown.attack);
