@@ -462,9 +462,9 @@ MUTANTS: dict[str, Mutant] = {
     "cells: p_error": Mutant(exact_cells("p_error"), CELLS),
     "cells: q_error": Mutant(exact_cells("q_error"), CELLS),
     "cells: blur": Mutant(exact_cells("blur"), CELLS),
-    "law: MASS_ERROR": Mutant(zero("MASS_ERROR", "accounting.law"), TERMS),
-    "law: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.law"), TERMS),
-    "law: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.law"), TERMS),
+    "over rounds: MASS_ERROR": Mutant(zero("MASS_ERROR", "accounting.over_rounds"), TERMS),
+    "over rounds: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.over_rounds"), TERMS),
+    "over rounds: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.over_rounds"), TERMS),
     "law: MAX_LOSS_ERROR": Mutant(zero("MAX_LOSS_ERROR", "accounting.law", "accounting.answers"), TERMS),
     "gaussian_summary: LINE_ERROR": Mutant(
         zero("LINE_ERROR", "accounting.gaussian_summary"), ("tests/accounting/test_gaussian_summary.py",)

@@ -18,8 +18,8 @@ from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, NumericalEr
 from dprounds.accounting import lattice
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.lattice import Grid, lattice_line
-from dprounds.accounting.law import least_mass
 from dprounds.accounting.line import Line
+from dprounds.accounting.over_rounds import least_mass
 from dprounds.accounting.profile import DISTANCE_ERROR_PER_PART
 from dprounds.mechanisms import Mechanism, Run, decay, discrete_pair
 from dprounds.numerics import cumulant

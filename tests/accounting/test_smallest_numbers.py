@@ -13,7 +13,7 @@ import pytest
 from mpmath import mp, mpf
 
 from dprounds import ApproximateDP, Gaussian, Laplace, PoissonSampled, PureDP, RandomizedResponse
-from dprounds.accounting.law import least_mass
+from dprounds.accounting.over_rounds import least_mass
 from dprounds.mechanisms import Mechanism, Run
 
 LEAST = 5e-324

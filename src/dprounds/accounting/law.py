@@ -11,24 +11,25 @@ losses add up over the rounds, and this file holds the library's one product of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds._validate import show
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import CellsOf
+from dprounds.accounting.contradictions import refuse_contradictions
+from dprounds.accounting.over_rounds import probability_of_any, sum_of_losses, total_over_rounds
+from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.steps import Turnable
 from dprounds.accounting.sums import Sum
-from dprounds.errors import NumericalError, ParameterError
+from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, ratio_above
 
 __all__ = [
     "LOG_MOMENT_ERROR",
@@ -38,17 +39,10 @@ __all__ = [
     "Family",
     "Lattice",
     "LossLaw",
-    "Saddle",
     "Slopes",
-    "least_mass",
-    "probability_of_any",
-    "refuse_contradictions",
-    "sum_of_losses",
-    "total_over_rounds",
 ]
 
 Array = NDArray[np.float64]
-Amount = TypeVar("Amount", Array, Numbers)
 Ceiling = Callable[[float, Array], Array]
 Excess = Callable[[float], Bracket]
 Slopes = Callable[[Numbers, Numbers], Mapping[str, Numbers]]
@@ -58,16 +52,10 @@ Slopes = Callable[[Numbers, Numbers], Mapping[str, Numbers]]
 # The error of one round's M that a line allows for, relative to M(t) and to the size of what K is made of
 # (docs/theory/accounting.md, "Rounding"). Measured: the moment functions of this library stay below it.
 LOG_MOMENT_ERROR = 1e-13
-# A mass at infinity is above the truth by at most 20 units of rounding, and by two doubles where it is so small that
-# doubles have no relative precision; `probability_of_any` counts them.
-MASS_ERROR = 32.0 * UNIT_ROUNDOFF
-LEAST_MASS_ERROR = 1e-323
 # Largest losses are logarithms of a few terms, and their sums over parts are rounded once: far closer than this.
 MAX_LOSS_ERROR = 1e-9
-# Natural logarithm of the mass that no double holds: below it an exponential is 0.
-LOG_OF_NOTHING = -1e4
 
-# --- What only tunes speed, or says when values contradict each other.
+# --- What only tunes speed.
 
 # A moment whose stated error is not below this part of it on the axis is not used.
 LARGEST_MOMENT_ERROR = 1e-3
@@ -80,10 +68,6 @@ MANY = 8
 # Relative spacing of the three points from which slope and curvature are taken: K may bend within a hundredth of t,
 # where a rare large loss takes over, and the rounding of K, 1e-13 at most, is magnified by 3e5.
 SPACING = 1.0 / 512.0
-# A moment function and a largest loss contradict each other if they differ by more than this part of them, a thousand
-# times and more what rounding may do, or by more than what underflows.
-CONTRADICTION = 1e-9
-LEAST_CONTRADICTION = 1e-290
 # Over the largest loss, a point at which K(t)/t is so near to it that a largest loss 1 % too small is seen as a rule.
 SEEN = 1000.0
 FARTHEST = 1e300
@@ -110,40 +94,6 @@ class Lattice(NamedTuple):
     step: Fraction
     shift: Fraction
     blur: float = 0.0
-
-
-@dataclass(frozen=True)
-class Saddle:
-    """A point t of the positive axis, and K there: its value, slope and curvature.
-
-    These are differences, and place a line. `steepest`, at least the slope, and `square`, at least the sum over the
-    rounds of E[L^2] under the law tilted by t, are proven, and enter the error of K.
-    """
-
-    t: float
-    value: float
-    slope: float
-    curvature: float
-    steepest: float = 0.0
-    square: float = 0.0
-    values_by_part: tuple[float, ...] = ()
-
-    @cached_property
-    def width(self) -> float:
-        """One standard deviation of the integrand along the line."""
-        return 1.0 / math.sqrt(self.curvature + self.t**-2 + (1.0 + self.t) ** -2)
-
-    @cached_property
-    def epsilon(self) -> float:
-        """The epsilon whose saddle point this is."""
-        return self.slope - 1.0 / self.t - 1.0 / (1.0 + self.t)
-
-    def log_delta(self, epsilon: float) -> float:
-        """The logarithm of delta by Laplace's method, within a few percent at `self.epsilon`; NaN where it fails."""
-        if not self.width > 0:
-            return math.nan
-        exponent = self.value - self.t * epsilon - math.log(self.t) - math.log1p(self.t)
-        return exponent + math.log(self.width / math.sqrt(2.0 * math.pi))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -470,74 +420,3 @@ def _log_error(law: LossLaw, z: Numbers) -> Array:
 
 def _error_on_axis(law: LossLaw, t: float) -> float:
     return 0.0 if law.moment_error is None else float(_log_error(law, np.array([t]))[0])
-
-
-def total_over_rounds(costs: Iterable[tuple[Amount, int]], nothing: Amount) -> Amount:
-    """The sum over all rounds of what one round of each part costs."""
-    for cost, rounds in costs:
-        nothing = nothing + float(rounds) * cost
-    return nothing
-
-
-def sum_of_losses(losses: Iterable[tuple[float | Fraction, int]]) -> float:
-    """The least double that is not below the sum over all rounds of losses, none of them negative; inf beyond those."""
-    total = Fraction(0)
-    for loss, rounds in losses:
-        if not loss < math.inf:
-            return float(loss)
-        total += rounds * Fraction(loss)
-    return ratio_above(total.numerator, total.denominator) if total else 0.0
-
-
-def refuse_contradictions(of: object, max_loss: float, infinite_mass: float, t: Array, values: Array) -> None:
-    """Raise `ParameterError` where a largest loss, a mass m at infinity and values K(t) cannot all be true.
-
-    From a largest loss that is too small would follow an epsilon that is too small. It bounds K(t) by t times itself;
-    and by Jensen's inequality K(t) >= (t + 1) log(1 - m).
-    """
-    wrong = None
-    if not 0 <= infinite_mass <= 1:
-        wrong = f"the mass at infinity must be in [0, 1], got {infinite_mass}."
-    elif not max_loss >= 0:
-        wrong = f"the largest loss must be in [0, inf], got {max_loss}."
-    else:
-        # next to one, the rounding of the mass is most of what is left of it
-        least = (t + 1.0) * (math.log1p(-infinite_mass) if infinite_mass < 1 - 1e-6 else -math.inf)
-        rounding = 64.0 * UNIT_ROUNDOFF * (t + 1.0) if infinite_mass else 0.0  # of the mass that is left
-        below = values < least * (1.0 + CONTRADICTION) - rounding - LEAST_CONTRADICTION
-        if below.any():
-            i = int(np.argmax(below))
-            wrong = f"the moment function K({t[i]:g}) must not be below {least[i] + 0.0:g}, got {values[i]:g}."
-        elif max_loss < math.inf:
-            above_it = (values > t * max_loss * (1.0 + CONTRADICTION) + LEAST_CONTRADICTION) & (values < math.inf)
-            if above_it.any():
-                i = int(np.argmax(above_it))
-                shown = f"K(t)/t = {values[i] / t[i]:g} at t = {t[i]:g}"
-                wrong = f"the largest loss must not be below {shown}, got {max_loss:g}."
-    if wrong is not None:
-        raise ParameterError(f"{show(of)} contradicts itself: {wrong}")
-
-
-def least_mass(infinite_mass: float) -> float:
-    """A lower bound on the mass at infinity, given the upper one."""
-    return max(infinite_mass * (1.0 - MASS_ERROR) - LEAST_MASS_ERROR, 0.0)
-
-
-def probability_of_any(chances: Iterable[tuple[float, int]]) -> float:
-    """The probability that any of many independent things happens, each tried as often as its count says.
-
-    Guarantee
-    ---------
-    Not below the truth, and `least_mass` of it is not above the truth. A count, a logarithm and their product round by
-    4 units, their sum, which `fsum` rounds once however many there are, by one, and the exponential by 2; the
-    probability moves by at most as many units.
-    """
-    possible = [(chance, times) for chance, times in chances if chance > 0]
-    if sum(times for _, times in possible) <= 1:  # no product, hence no rounding
-        return sum((chance for chance, _ in possible), start=0.0)
-    log_none = math.fsum(
-        max(float(times) * math.log1p(-chance), LOG_OF_NOTHING) if chance < 1 else -math.inf
-        for chance, times in possible
-    )
-    found = np.array(-math.expm1(log_none))
-    return min(float(above(found, 8.0 * UNIT_ROUNDOFF * found)), 1.0)

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
 from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.search import RootSearch

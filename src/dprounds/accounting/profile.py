@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.known_profile import known_epsilon
-from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, Saddle, least_mass
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
 from dprounds.accounting.line import log_zeta
+from dprounds.accounting.over_rounds import least_mass
 from dprounds.accounting.place import line_with_nodes_of, saddle_at_epsilon
 from dprounds.accounting.root import LEAST_RESOLVED, epsilon_by, guessed_root
+from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import within_doubles
 from dprounds.accounting.ways import ByLine, Way, ways_to_sums

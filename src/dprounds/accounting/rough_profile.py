@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.law import Saddle
+from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.errors import NumericalError
 

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
 from dprounds.accounting.lattice import Grid, fast_length
-from dprounds.accounting.law import Composition, Saddle
+from dprounds.accounting.law import Composition
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import search_saddle
+from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.quadrature import short_binary_below
 

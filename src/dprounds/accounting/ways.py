@@ -18,11 +18,12 @@ from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.lattice import Grid, lattice_line
-from dprounds.accounting.law import Composition, Saddle
+from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.accounting.place import line_near, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.rough_profile import RoughProfile, rough_epsilon, rough_profile
+from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sum, Sums
 from dprounds.errors import NumericalError

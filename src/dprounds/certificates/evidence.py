@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.law import Composition, LossLaw, Saddle
+from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
+from dprounds.accounting.saddle import Saddle
 from dprounds.certificates.lattice import (
     LESS_WORK,
     MOST_WORK,

@@ -21,14 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds._validate import ORDER, Interval, choice, count, given_array, real_array, show
 from dprounds.accounting.answers import Account
-from dprounds.accounting.law import (
-    Composition,
-    LossLaw,
-    probability_of_any,
-    refuse_contradictions,
-    sum_of_losses,
-    total_over_rounds,
-)
+from dprounds.accounting.contradictions import refuse_contradictions
+from dprounds.accounting.law import Composition, LossLaw
+from dprounds.accounting.over_rounds import probability_of_any, sum_of_losses, total_over_rounds
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.numerics.complex_plane import Numbers
