@@ -150,15 +150,21 @@ def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: G
         for one, n in zip(tilted, rounds, strict=True):
             wrapped = _wrapped(one.masses, -one.middle, grid.points)
             largest = max(largest, float(np.sqrt((wrapped * wrapped).sum())))
-            spectra.append(_transformed(wrapped))
-            sizes += np.minimum(0.5 * n * np.log(spectra[-1].real ** 2 + spectra[-1].imag ** 2), 0.0)
+            spectrum = _transformed(wrapped)
+            size = spectrum.real * spectrum.real
+            size += spectrum.imag * spectrum.imag
+            np.log(size, out=size)
+            np.minimum(size, 0.0, out=size)
+            size *= 0.5 * n
+            sizes += size
+            spectra.append(spectrum)
         # The last values, if they are negligible, are left out. The ceiling bounds what was computed of them, and so
         # what the sum loses: the error of a transform counts all values.
         counted = np.flatnonzero(~(sizes <= LOG_REST))  # what is not a number stays, and is refused
-        size = max(int(counted[-1]) + 1 if counted.size else 0, 2)  # the last node of a line is not its first
-        logs = np.zeros(min(size, sizes.size), dtype=np.complex128)
+        kept = max(int(counted[-1]) + 1 if counted.size else 0, 2)  # the last node of a line is not its first
+        logs = np.zeros(min(kept, sizes.size), dtype=np.complex128)
         for spectrum, n in zip(spectra, rounds, strict=True):
-            one_round = np.log(np.conj(spectrum[:size]))
+            one_round = np.log(np.conj(spectrum[:kept]))
             one_round.real = np.minimum(one_round.real, 0.0)
             logs += n * one_round
     unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF

@@ -318,14 +318,27 @@ class Line:
             raise TypeError("no lattice")
         return np.asarray(np.exp(-self._nodes * float(self.lattice.step)))
 
-    def _first_point(self, epsilon: float) -> tuple[float, float]:
-        """The first point of the lattice that is not below epsilon, from the center, and its distance to epsilon."""
+    @cached_property
+    def _in_integers(self) -> tuple[int, int, int, int]:
+        """A common denominator, and with it a point of the lattice, its step and the center of the line."""
         lattice = self.lattice
         if lattice is None:
             raise TypeError("no lattice")
-        exact = Fraction(epsilon)
-        point = lattice.shift + lattice.step * math.ceil((exact - lattice.shift) / lattice.step)
-        return float(point - self.center), float(point - exact)
+        parts = lattice.shift, lattice.step, self.center
+        whole = math.lcm(*(part.denominator for part in parts))
+        point, step, center = (part.numerator * (whole // part.denominator) for part in parts)
+        return whole, point, step, center
+
+    def _first_point(self, epsilon: float) -> tuple[float, float]:
+        """The first point of the lattice that is not below epsilon, from the center, and its distance to epsilon.
+
+        Quotients of integers are rounded once.
+        """
+        whole, point, step, center = self._in_integers
+        number, parts = epsilon.as_integer_ratio()
+        level, point, step = number * whole, point * parts, step * parts
+        first = point - step * ((point - level) // step)
+        return (first - center * parts) / (whole * parts), (first - level) / (whole * parts)
 
     def _alias(self, epsilon: Array, log_scale: Array) -> Array:
         """*Alias below* and *alias above*: what the neighbours at distance Λ add, by the best of `sides` on each side.

@@ -242,13 +242,12 @@ class Sketch:
         k = self.log_moment(np.append(tilts, np.outer(tilts, SIDES).ravel()), ends)
         at_tilts, at_sides = k[: tilts.size], k[tilts.size :].reshape(tilts.size, SIDES.size)
         sizes = at_tilts - tilts * epsilon + log_zeta(tilts) - log_delta
-        plans = [
-            (*_period(float(t), epsilon, log_delta, row), float(t))
-            for t, size, row in zip(tilts, sizes, at_sides, strict=True)
-            if t == saddle or size < LOG_LARGEST_SUMMAND
-        ]
-        period, sides, best = min(plans, key=lambda one: one[0])
-        return _Plan(best, ends, period, sides, self._cutoff(best, ends))
+        usable = (tilts == saddle) | (sizes < LOG_LARGEST_SUMMAND)
+        tilts = tilts[usable]
+        periods, chosen = _periods(tilts, epsilon, log_delta, at_sides[usable])
+        best = int(np.argmin(periods))
+        t = float(tilts[best])
+        return _Plan(t, ends, float(periods[best]), chosen[best][chosen[best] > 0], self._cutoff(t, ends))
 
     def _cutoff(self, t: float, ends: list[tuple[float, float]]) -> float:
         """About where the spectrum of the tilted sum becomes negligible; infinite where it is not seen to."""
@@ -329,12 +328,17 @@ def _cells_of(law: Composition) -> list[CellsOf]:
     return cells
 
 
-def _period(t: float, epsilon: float, log_delta: float, k: Array) -> tuple[float, Array]:
-    """The least period of the sum at which aliases are negligible, and the points at which K shows that."""
-    sides = t * SIDES
-    over = sides > t
-    excess = np.append(0.0, k + log_zeta(sides) - sides * epsilon) - log_delta - LOG_CUT
-    aliases = excess / np.abs(np.append(0.0, sides) - t)
-    below, above = aliases[np.append(True, ~over)], aliases[np.append(False, over)]
-    chosen = [np.append(0.0, sides[~over])[below.argmin()], sides[over][above.argmin()]]
-    return max(float(below.min()), float(above.min()), 1.0 / t), np.unique([side for side in chosen if side > 0])
+def _periods(tilts: Array, epsilon: float, log_delta: float, k: Array) -> tuple[Array, Array]:
+    """For each tilt the least period of the sum at which aliases are negligible, and the points at which K shows that.
+
+    `k` has a row for each tilt, at its multiples `SIDES`. One point is below the tilt, 0 if none is better, and one
+    above it.
+    """
+    column = tilts[:, None]
+    sides = column * np.append(0.0, SIDES)
+    excess = np.hstack([np.zeros_like(column), k + log_zeta(sides[:, 1:]) - sides[:, 1:] * epsilon])
+    aliases = (excess - log_delta - LOG_CUT) / np.abs(sides - column)
+    first = 1 + FACTORS_BELOW.size
+    found = np.stack([aliases[:, :first].argmin(axis=1), first + aliases[:, first:].argmin(axis=1)], axis=1)
+    least = np.take_along_axis(aliases, found, axis=1).max(axis=1)
+    return np.maximum(least, 1.0 / tilts), np.take_along_axis(sides, found, axis=1)
