@@ -200,6 +200,8 @@ class _Places:
             is_cheap = sum(draft.cost for draft in best) < CHEAP
             if is_cheap and not self.careful and max(draft.size for draft in best) < PRECISE_SUMMAND:
                 break
+        if self.careful and max(draft.nodes for draft in best) > MOST_NODES:
+            raise NumericalError("The levels of this run need more nodes than are allowed.")
         return best
 
     def _mass_above(self, grid: Grid, step: Step) -> float:

@@ -19,6 +19,7 @@ from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.law import Composition
+from dprounds.accounting.levels import LevelledLine
 from dprounds.accounting.line import Line, log_zeta
 from dprounds.accounting.place import line_near, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
@@ -182,7 +183,7 @@ class ByLevels:
     start: Saddle | float = 1.0
     log_delta: float | None = None  # that was asked for
     line: Line | None = None
-    last: float | None = None  # the epsilon that levels were last made for
+    last: tuple[float, LevelledLine] | None = None  # the epsilon of the last levels, and these
     rough: RoughProfile | None = None
     known_sketch: Sketch | None = None
 
@@ -220,26 +221,26 @@ class ByLevels:
             raise NumericalError("No levels are known for this run.")
         log_delta = self._log_delta(epsilon)
         make = partial(levels_near, part.turnable, rounds, epsilon=epsilon, tolerance=LEVEL_TOLERANCE)
-        # those made near here before are too wide
-        careful = fine and self.last is not None and abs(epsilon - self.last) <= NEAR_LAST * epsilon
-        self.last = epsilon
-        for _ in range(MOST_LEVELS_TRIED):
-            try:
-                line = make(log_delta=log_delta, careful=careful)
-            except NumericalError:
-                if not careful:
-                    raise
-                line = make(log_delta=log_delta)
+        before = self.last if fine and self.last is not None else None
+        if before is not None and abs(epsilon - before[0]) <= NEAR_LAST * epsilon:  # which was too wide
+            line = _narrower(before[1], partial(make, log_delta=log_delta, careful=True), epsilon)
             value, slope = line.value_and_slope(epsilon)
-            if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
-                break
-            log_delta = math.log(value)
+            reach = REACH_OF_LEVELS * epsilon
+        else:
+            for _ in range(MOST_LEVELS_TRIED):
+                line = make(log_delta=log_delta)
+                value, slope = line.value_and_slope(epsilon)
+                if not value > 0 or abs(math.log(value) - log_delta) < 3.0:
+                    break
+                log_delta = math.log(value)
+            reach = 0.0
+        self.last = epsilon, line
         steepness = max(-epsilon * slope / value, 1.0) if value > 0 else 1.0
         return Sums(
             epsilon,
             line,
             narrow=min(NARROW_LEVELS, NARROW_EPSILON * steepness),
-            reach=REACH_OF_LEVELS * epsilon if careful else 0.0,
+            reach=reach,
             believed=BELIEVED_OF_LEVELS * epsilon,
         )
 
@@ -254,6 +255,24 @@ class ByLevels:
         self.rough = rough_profile(self.sketch, epsilon, saddle)
         found = math.nan if self.rough is None else self.rough.log_delta(epsilon)
         return saddle.log_delta(epsilon) if math.isnan(found) else found
+
+
+def _narrower(line: LevelledLine, make_other: Callable[[], LevelledLine], epsilon: float) -> LevelledLine:
+    """A levelled line, or another one if that can be made and is not as wide."""
+    try:
+        other = make_other()
+        width = _width(other, epsilon)
+    except NumericalError:
+        return line
+    try:
+        return other if width < _width(line, epsilon) else line
+    except NumericalError:
+        return other
+
+
+def _width(line: LevelledLine, epsilon: float) -> float:
+    lower, upper = line.at(epsilon)
+    return upper - lower
 
 
 @dataclass
