@@ -19,7 +19,7 @@ from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
 from dprounds.certificates.lattice import (
-    LESS_WORK,
+    ALL_WORK,
     MOST_WORK,
     Upper,
     largest_loss,
@@ -64,6 +64,8 @@ LOG_ALIASES = math.log(1e-11)
 HEIGHTS = np.geomspace(10.0, 1e5, 116)
 PERIODS = 3.0
 WIDTH = 20.0
+# What the checker counts for a node of a quadrature by itself.
+NODE = 60
 # A step is taken so much smaller than is needed, and is then rounded to five digits.
 ROUNDED = 1.001
 # Where a conversion needs no tangent, it is taken here.
@@ -188,10 +190,13 @@ def _for_a_line(law: LossLaw, most_nodes: int) -> LossLaw:
 
 def upper_lines(run: Run, epsilon: float, delta: float, effort: int = 0) -> dict[str, Upper]:
     """Evidence that `delta` is met at `epsilon`, for each direction."""
-    for most_work in (MOST_WORK, LESS_WORK):
+    most_work: float = MOST_WORK
+    for _ in range(3):
         found = {each: upper_line(run, each, epsilon, delta, effort, most_work) for each in directions_of(run)}
-        if sum(each.work for each in found.values()) <= 2 * LESS_WORK:
+        work = sum(each.work for each in found.values())
+        if work <= ALL_WORK:
             break
+        most_work = max(each.work for each in found.values()) * ALL_WORK / work
     return found
 
 
@@ -216,7 +221,8 @@ def upper_line(
         return lattice_near(run, direction, epsilon, delta, most_work)
     # a virtual Gaussian raises delta by half of its variance times the density of the loss
     tau, excess = float(line["tau"]), 0.5 * float(line["smoothing"]) * (float(line["tau"]) + 1.0)
-    found = Upper(line, excess * tau, excess)
+    x = sum(each["last"] - each["first"] + 1 for each in line["quadratures"])
+    found = Upper(line, excess * tau, excess, NODE * x + (line["nodes"] + 1) * x)
     if excess:
         with suppress(NumericalError):
             return min(found, lattice_near(run, direction, epsilon, delta, most_work), key=lambda each: each.log_excess)

@@ -16,27 +16,32 @@ from dprounds.accounting.profile import Profile
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, Run
 
-__all__ = ["LESS_WORK", "MOST_WORK", "Upper", "largest_loss", "largest_losses", "lattice_near", "one_point"]
+__all__ = ["ALL_WORK", "MOST_WORK", "Upper", "largest_loss", "largest_losses", "lattice_near", "one_point"]
 
 # All of these tune speed and how often a check succeeds.
 # By how much of itself delta may be raised, where epsilon is then raised by as much of itself at most; and where it
 # would take too long, at most how many times that.
 LOG_EXCESS = 4e-7
 MOST_EXCESS = 1e4
-# The model of the excess, a spread over cells of one step, is right to a third.
-CAREFUL = 1.5
+# The model of the excess, a spread over cells of one step, is right to a half.
+CAREFUL = 1.55
 # The slope of log delta is taken over this part of epsilon.
 NEAR = 0.01
 # What losses that are too large to be kept may add to delta, as a part of it; and what rounding down may.
 NEGLIGIBLE, ROUNDED_DOWN = 1e-9, 1e-9
-# Where delta is smaller than what is claimed, it may be raised by this part of the logarithm of their ratio.
-SPARE = 0.4
+# Where delta is smaller than what is claimed, it may be raised by this part of the logarithm of their ratio, up to a
+# logarithm at which the model of the excess still holds.
+SPARE, MOST_SPARE = 0.4, 0.5
+# A loss whose deviation is small against a cell is moved by so many times their ratio of what one within a cell is.
+MOVED = 5.0
+# So many of the lowest losses of a round at once have a chance that is rounded down to 0.
+SEVERAL = 4.0
 # How many deviations of all rounds together are kept above.
 BODY = 12.0
 # Tilts at which the chance of a large sum is bounded.
 TILTS = np.geomspace(1e-3, 1e4, 71)
-# Parts of what the checker allows, where both directions need a lattice and where one does; and its prices.
-LESS_WORK, MOST_WORK, MOST_POINTS, MASS = 5_500_000, 9_000_000, 2**19 - 1, 16
+# Parts of what the checker allows, for all directions together and for one; and its prices.
+ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 11_500_000, 10_000_000, 2**19 - 1, 16
 # A step is written in this many digits, or as a fraction whose terms have at most so many.
 STEP_DIGITS, FRACTION_DIGITS = 4, 40
 
@@ -59,6 +64,7 @@ class _Part(NamedTuple):
     variance: float
     sigma: float  # of a Gaussian, sampled or not; 0 for what has a largest loss
     rate: float
+    between: float = 1.0  # the chance of a loss that is neither the largest nor its opposite
 
 
 def largest_loss(mechanism: Any) -> Fraction | None:  # noqa: ANN401  (one that a certificate covers)
@@ -101,50 +107,66 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     slope = max(math.log(here / beyond) / near, 1e-3 / scale) if beyond > 0.0 else 1.0 / near
     excess = LOG_EXCESS * min(1.0, slope * scale)
     spare = math.log(delta / max(here, 1e-300))
-    excess = max(excess, SPARE * spare)
+    excess = max(excess, min(SPARE * spare, MOST_SPARE))
     products = sum(2 * part.rounds.bit_length() + 1 for part in parts)
-    losses = [loss for mechanism, _ in run.parts if (loss := largest_loss(mechanism)) is not None]
+    common = _common(parts)
     with np.errstate(all="ignore"):  # a moment beyond the largest double bounds nothing
         highs = (epsilon + np.real(law.log_moment(TILTS)) - math.log(NEGLIGIBLE * delta)) / (TILTS + 1.0)
     high = max(float(np.nanmin(highs)), epsilon)
     while True:
-        step, is_exact = _step(math.sqrt(12.0 * excess / (run.rounds * slope * (slope + 1.0))), losses, run)
+        most = math.sqrt(12.0 * excess / (slope * (slope + 1.0)))
+        step, moved = _step(most, common, parts)
         made = _on_step(parts, step, epsilon, delta, high)
         work = MASS * sum(grid["nodes"] for grid in made["grids"]) + made["points"] * products
         work *= 1.0 + made["precision"] / 128.0
         if work <= most_work and made["points"] <= MOST_POINTS:
-            raised = 0.0 if is_exact else max(CAREFUL * excess - spare, 0.0)
+            raised = max(CAREFUL * excess - spare, 0.0) if moved else 0.0
             return Upper(made, raised, raised / slope, work)
         excess *= 1.5
-        if is_exact or excess > MOST_EXCESS * LOG_EXCESS:
+        if not moved or excess > MOST_EXCESS * LOG_EXCESS:
             raise NumericalError("The certificate of this run would take too long to check.")
 
 
-def _step(most: float, losses: list[Fraction], run: Run) -> tuple[Fraction, bool]:
-    """A step of about that length of which the largest losses are multiples, if one can be written.
-
-    And whether it is exact: where losses have no others than these and their opposites, none has to be moved.
-    """
-    short = Fraction(f"{most:.{STEP_DIGITS}g}")
+def _common(parts: list[_Part]) -> Fraction:
+    """The largest number of which all largest losses are multiples; 0 where there are none."""
     common = Fraction(0)
-    for loss in losses:
-        common = Fraction(
-            math.gcd(common.numerator * loss.denominator, loss.numerator * common.denominator),
-            common.denominator * loss.denominator,
-        )
-    if not common or common < short:
-        return short, False
-    two_valued = len(losses) == len(run.parts) and not any(isinstance(part, Laplace) for part in run.mechanisms)
-    fitting = common if two_valued else common / math.ceil(common / short)
-    is_written = max(len(str(fitting.numerator)), len(str(fitting.denominator))) <= FRACTION_DIGITS
-    return (fitting, two_valued) if is_written else (short, False)
+    for loss in (part.largest for part in parts if isinstance(part.largest, Fraction)):
+        terms = common.numerator * loss.denominator, loss.numerator * common.denominator
+        common = Fraction(math.gcd(*terms), common.denominator * loss.denominator)
+    return common
+
+
+def _step(most: float, common: Fraction, parts: list[_Part]) -> tuple[Fraction, float]:
+    """A step at which losses that are moved add up to one that moves one round by `most`; and how many are moved.
+
+    Largest losses and their opposites are not moved if they are multiples of the step.
+    """
+    short, moved = _longest(most, parts, [part.between for part in parts])
+    if common and (not moved or common > short):
+        fitting = common / math.ceil(common / Fraction(short)) if moved else common
+        if max(len(str(fitting.numerator)), len(str(fitting.denominator))) <= FRACTION_DIGITS:
+            return fitting, moved
+    short, moved = _longest(most, parts, [1.0] * len(parts))
+    return Fraction(f"{short:.{STEP_DIGITS}g}"), moved
+
+
+def _longest(most: float, parts: list[_Part], between: list[float]) -> tuple[float, float]:
+    """The step, and how many rounds are moved by a cell: a loss that is much smaller than a cell is moved by less."""
+    step, moved = math.inf, 0.0
+    deviations = [math.sqrt(part.variance) for part in parts]
+    for _ in range(3):
+        shares = [min(1.0, MOVED * each / step) if step < math.inf else 1.0 for each in deviations]
+        moved = sum(part.rounds * a * b for part, a, b in zip(parts, between, shares, strict=True))
+        step = most / math.sqrt(moved) if moved else math.inf
+    return step, moved
 
 
 def _part(run: Run, number: int, direction: str, epsilon: float, delta: float) -> _Part:
     mechanism, rounds = run.parts[number]
     bounded = largest_loss(mechanism)
     if bounded is not None:
-        return _Part(rounds, -bounded, bounded, float(bounded) ** 2, 0.0, 1.0)
+        between = -0.5 * math.expm1(-float(bounded)) if isinstance(mechanism, Laplace) else 0.0
+        return _Part(rounds, -bounded, bounded, float(bounded) ** 2, 0.0, 1.0, between)
     sigma = float(getattr(mechanism, "mechanism", mechanism).noise_multiplier)  # type: ignore[union-attr]
     rate = getattr(mechanism, "sampling_rate", 1.0)
     variance = rate**2 * math.expm1(min(sigma**-2, 50.0))
@@ -166,7 +188,8 @@ def _on_step(parts: list[_Part], step: Fraction, epsilon: float, delta: float, m
     below = min(max(lowest, 0.0), deviation * math.sqrt(-2.0 * math.log(NEGLIGIBLE * delta)) + deviation**2)
     grids, high, beyond = [], epsilon, 0.0
     for part in parts:
-        first = _multiple(part.lowest, step, math.floor)
+        # Losses that are so low that no sum with them exceeds epsilon may be raised.
+        first = _multiple(max(part.lowest, epsilon - most), step, math.floor)
         # With a loss that exceeds epsilon by more than others can take back, all of them together exceed epsilon:
         # such losses may be spread as far as infinity.
         last = max(_multiple(min(part.largest, epsilon + below), step, math.ceil), first)
@@ -182,7 +205,10 @@ def _on_step(parts: list[_Part], step: Fraction, epsilon: float, delta: float, m
     nodes = sum(grid["nodes"] for grid in grids)
     bits = math.ceil(math.log2((nodes / min(h, 1.0) + (above + below) / h) * rounds / (ROUNDED_DOWN * delta))) + 8
     # Sums are kept from the first whose chance is not rounded down to 0.
-    below = min(max(lowest, 0.0), deviation * math.sqrt(2.0 * math.log(2.0) * bits) + deviation**2)
+    rare = SEVERAL * max(
+        (-grid["first"] * h for grid, part in zip(grids, parts, strict=True) if part.sigma), default=0.0
+    )
+    below = min(max(lowest, 0.0), deviation * math.sqrt(2.0 * math.log(2.0) * bits) + deviation**2 + max(rare, 0.0))
     points = math.ceil((above + below) / h) + 2
     written = f"{step.numerator}/{step.denominator}"
     decimal = repr(h)

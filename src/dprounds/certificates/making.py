@@ -27,6 +27,8 @@ MOST_DIGITS = 15
 # A number is raised by this many units of its last digit, one after the other, and each with more effort, until the
 # check succeeds.
 TRIED_UNITS = (0, 1, 2, 10)
+# So many times what a bound is said to exceed the truth by are tried in the same way.
+MORE_EXCESS = (1.0, 1.3, 2.0)
 # Where this many units are a millionth of the number or less, they are tried too: next to an atom of a loss a virtual
 # Gaussian costs that much.
 MANY_UNITS, MILLIONTH = 200, Fraction(1, 10**6)
@@ -118,9 +120,13 @@ def certify(
             raise InfeasibleError(f"No finite epsilon meets delta {given:g}.")
         unit = _unit(found, digits, DECIMALS)
         efforts, excess, _ = _efforts(release, found, given, CLOSE * found)
-        # a wide bracket has room for what a bound exceeds the truth by, if that is at its lower end
-        starts = sorted({max(found, known.lower + excess), found + excess})
-        values = [value for start in starts for value in _above(start, unit)]
+        # A wide bracket has room for what a bound exceeds the truth by, if that is at its lower end. Where that is more
+        # than units of the last digit, parts of it are tried, and not units.
+        starts = [max(found, known.lower + excess), *(found + excess * more for more in MORE_EXCESS)]
+        if excess > TRIED_UNITS[-1] * unit:
+            values = [_above(start, unit)[0] for start in starts]
+        else:
+            values = _above(starts[0], unit)
         claims = [{"epsilon": _written(value), "delta": repr(given)} for value in values]
     else:
         given = real("epsilon", cast(float, epsilon), FINITE_EPSILON)
@@ -161,9 +167,14 @@ def _first_proven(
     """The first of the claims that the checker accepts, with as little effort as does."""
     trouble: CertificateError | None = None
     for claim in claims:
+        tried: object = None
         for effort in efforts:
+            found = evidence(claim, effort)
+            if found == tried:
+                continue
+            tried = found
             try:
-                return checked(claim, evidence(claim, effort))
+                return checked(claim, found)
             except CertificateError as failed:
                 trouble = trouble or failed
     raise NumericalError(f"No certificate was found. {trouble}")
