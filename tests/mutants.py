@@ -44,6 +44,7 @@ class Mutant:
 
     apply: Callable[[], None]
     tests: tuple[str, ...]
+    replaces: str | None = None  # a text of the checker
 
 
 def of_levels(test: str) -> tuple[str, ...]:
@@ -277,7 +278,7 @@ def checker_with(old: str, new: str) -> Mutant:
             raise SystemExit(f"The checker has no {old!r}: say in tests/mutants.py what became of it.")
         exec(compile(source.replace(old, new), checker.__file__, "exec"), vars(checker))
 
-    return Mutant(apply, CHECKER)
+    return Mutant(apply, CHECKER, old)
 
 
 def no_bound_of(owner: str, name: str, value: object) -> Callable[[], None]:
@@ -561,7 +562,6 @@ MUTANTS: dict[str, Mutant] = {
     "checker: the last losses are kept": checker_with("masses[low : low + points]", "masses[low:][-points:]"),
     "checker: rounds of a lattice": checker_with('product(power, law) if digit == "1"', "product(power, law) if False"),
     "checker: parts of a lattice": checker_with("whole = product(whole, power)", "whole = power"),
-    "checker: strides of a grid": checker_with("in zip(at, y,", "in zip(range(len(at)), y,"),
     "checker: the first of all losses": checker_with("_ball(epsilon - step * whole[0])", "_ball(epsilon)"),
     "checker: a direction of one round": checker_with(
         "return rate * above if direction == REMOVE else rate * (above + c - 1) / y", "return rate * above"

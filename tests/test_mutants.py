@@ -29,6 +29,11 @@ def test_a_constant_that_carries_the_proof_has_a_mutant(name: str) -> None:
     assert name in MUTANTS
 
 
+@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.replaces is not None])
+def test_what_a_mutant_replaces_is_in_the_checker_once(name: str) -> None:
+    assert (SOURCE / "certificates" / "checker.py").read_text().count(MUTANTS[name].replaces or "") == 1
+
+
 def test_the_constants_are_seen() -> None:
     assert {"line: SUMMAND_ERROR", "law: MASS_ERROR", "lattice: SIDE_ERROR"} <= set(CONSTANTS)
     text = "# --- What carries a proof.\n\n# Why.\nA_B = 1.0\n\n# --- What only tunes speed.\n\nC_D = 2\n"
