@@ -69,6 +69,15 @@ def test_the_checker_works_alone_in_an_empty_folder(tmp_path: Path, mnist: dict[
     assert all(each.stderr.count("\n") == 1 and each.stderr.startswith("Not verified: ") for each in asked[1:])
 
 
+def test_a_terminal_without_greek_letters_is_told_too(tmp_path: Path, mnist: dict[str, Any]) -> None:
+    (tmp_path / "claim.json").write_bytes(encoded(mnist))
+    ask = [sys.executable, str(SOURCE), "claim.json"]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = subprocess.run(ask, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert asked.returncode == 0
+    assert asked.stdout.startswith(r"Verified: 14062 \xd7 poisson-sampled-gaussian (\u03b5 = 2.3816")
+
+
 def test_the_theory_page_shows_lines_of_the_checker() -> None:
     page = (Path(__file__).parents[2] / "docs/theory/certificates.md").read_text()
     shown = [line for block in page.split("```text\n")[1:] for line in block.partition("```")[0].splitlines()]

@@ -386,10 +386,12 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         with Path(arguments[0]).open("rb") as file:
-            print(check(file.read(MOST_BYTES + 1)))
+            proven = check(file.read(MOST_BYTES + 1))
     except (RefusedError, OSError, ValueError) as error:
         print(f"Not verified: {error}", file=sys.stderr)
         return 1
+    encoding = sys.stdout.encoding or "ascii"  # a terminal may have no Greek letters
+    print(proven.encode(encoding, "backslashreplace").decode(encoding))
     return 0
 
 
