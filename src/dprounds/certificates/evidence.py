@@ -27,11 +27,11 @@ from dprounds.certificates.lattice import (
     lattice_near,
     one_point,
 )
+from dprounds.certificates.quadrature import LOG_ERROR, Pair, quadrature, written
 from dprounds.conversions import worst_pair
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled, Run
 from dprounds.mechanisms.base import BOTH_DIRECTIONS, REMOVE
-from dprounds.numerics.mixture import log_mixture, mixture_share
 
 __all__ = ["conversion_evidence", "directions_of", "lower_line", "moment_evidence", "upper_line", "upper_lines"]
 
@@ -42,15 +42,8 @@ Array = NDArray[np.float64]
 # quadratures.
 FEW_NODES, MOST_NODES = 2**13, 2**16
 MOST_PRODUCTS = 8_000_000
-# Natural logarithm of the part of M that a quadrature may err by, before it is raised to the rounds; bits beyond that.
-LOG_ERROR = 42.0
+# Bits beyond what a quadrature may err by.
 GUARD_BITS = 40
-# Strips and angles that are tried, in radians.
-STRIPS = np.linspace(0.02, 3.1, 155)
-ANGLES = np.geomspace(1e-7, 3.0, 300)
-# Points of the grid on which integrands are looked at, and how far from the outer peak it goes at least.
-POINTS = 4001
-LEAST_REACH = 0.5
 # Points above the line at which aliases are bounded, in units of its distance from 0.
 ABOVE = np.geomspace(0.02, 4.0, 40)
 # Tilts that are tried, and the logarithm of how much less than delta one must prove to be taken at once.
@@ -66,34 +59,14 @@ PERIODS = 3.0
 WIDTH = 20.0
 # What the checker counts for a node of a quadrature by itself.
 NODE = 60
-# A step is taken so much smaller than is needed, and is then rounded to five digits.
-ROUNDED = 1.001
 # Where a conversion needs no tangent, it is taken here.
 TINY = 1e-30
 
 
-class _Pair(NamedTuple):
-    """A sampled part in one direction."""
-
-    sigma: float
-    rate: float
-    direction: str
-
-    def power(self, tau: float) -> float:
-        return tau + 1.0 if self.direction == REMOVE else -tau
-
-    def v(self, x: Array) -> Array:
-        return (x - 0.5) / self.sigma**2
-
-    def exponent(self, power: float, x: Array) -> Array:
-        """The logarithm of the integrand, up to a constant."""
-        return np.asarray(-0.5 * (x / self.sigma) ** 2 + power * log_mixture(self.rate, self.v(x)))
-
-
-def _pairs(run: Run, direction: str) -> list[_Pair]:
+def _pairs(run: Run, direction: str) -> list[Pair]:
     """The parts for which the checker needs a quadrature; a rate of 1 is no sampling."""
     return [
-        _Pair(part.mechanism.noise_multiplier, part.sampling_rate, direction)
+        Pair(part.mechanism.noise_multiplier, part.sampling_rate, direction)
         for part in run.mechanisms
         if isinstance(part, PoissonSampled) and isinstance(part.mechanism, Gaussian) and part.sampling_rate != 1
     ]
@@ -102,76 +75,6 @@ def _pairs(run: Run, direction: str) -> list[_Pair]:
 def directions_of(run: Run) -> tuple[str, ...]:
     """The directions that the checker asks for."""
     return BOTH_DIRECTIONS if _pairs(run, REMOVE) else (REMOVE,)
-
-
-def _text(value: float, digits: int = 6) -> str:
-    return f"{value:.{digits}g}"
-
-
-def _turned(power: float, angle: Array) -> Array:
-    """The logarithm of the most that a power of w grows by when it is turned by an angle."""
-    return np.asarray(power * np.log(np.cos(0.5 * angle)) if power < 0 else np.zeros_like(angle))
-
-
-def _window(pair: _Pair, powers: list[float], log_error: float) -> tuple[float, float]:
-    """Outside of it all integrands together are negligible."""
-    ends = []
-    for power in powers:
-        reach = pair.sigma * math.sqrt(2.0 * log_error + 20.0)
-        x = np.linspace(min(0.0, power) - reach, max(0.0, power) + reach, POINTS)
-        exponent = pair.exponent(power, x)
-        inside = x[exponent > exponent.max() - log_error - 8.0]
-        least = -LEAST_REACH * pair.sigma + min(power * float(mixture_share(pair.rate, pair.v(inside[0]))), 0.0)
-        ends.append((min(float(inside[0]), least), max(float(inside[-1]), max(power, 0.0) + LEAST_REACH * pair.sigma)))
-    return min(low for low, _ in ends), max(high for _, high in ends)
-
-
-def _quadrature(pair: _Pair, powers: list[float], height: float, log_error: float) -> dict[str, Any]:
-    """The longest step that serves, its nodes, and the angle of the least ceiling."""
-    variance, power = pair.sigma**2, powers[0]
-    growth = 0.5 * variance * STRIPS**2 + height * STRIPS + _turned(min(powers), STRIPS) + 1.0
-    steps = 2.0 * math.pi * variance * STRIPS / (log_error + growth)
-    best = int(np.argmax(steps))
-    step = float(steps[best])
-    low, high = _window(pair, powers, log_error)
-    angle, angle_strip = 0.0, 0.0
-    if height:
-        angle, angle_strip = _angle(pair, power, height, step)
-    step = float(_text(step / ROUNDED, 5))
-    return {
-        "step": _text(step, 5),
-        "first": math.floor(low / step),
-        "last": math.ceil(high / step),
-        "strip": _text(STRIPS[best]),
-        "angle": _text(angle),
-        "angle_strip": _text(angle_strip),
-    }
-
-
-def _angle(pair: _Pair, power: float, height: float, step: float) -> tuple[float, float]:
-    """The angle of the least ceiling at a height, by the formula of the checker in doubles, and its strip."""
-    variance = pair.sigma**2
-    low, high = _window(pair, [power], LOG_ERROR)
-    x = np.linspace(low, high, 801)
-    exponent = pair.exponent(power, x)
-    weight = np.exp(exponent - exponent.max())
-    weight /= weight.sum()
-    share = mixture_share(pair.rate, pair.v(x))
-    best = (0.0, 0.0, 0.0)
-    for angle in ANGLES:
-        half = math.sin(0.5 * angle)
-        log_modulus = 0.5 * np.log1p(-4.0 * share * (1.0 - share) * half * half)
-        argument = np.arctan2(share * math.sin(angle), 1.0 - 2.0 * share * half * half)
-        # as for the library's own ceilings: both angles on one side, or both within a right angle
-        widest = max(0.5 * math.pi - angle - 1e-4, min(angle, 0.97 * (math.pi - angle)))
-        strips = widest * np.linspace(0.1, 1.0, 19)
-        errors = 0.5 * variance * strips**2 + _turned(power, angle + strips) - 2.0 * math.pi * variance * strips / step
-        error = math.exp(min(float(errors.min()) + math.log(2.0), 0.0))
-        moved = float(weight @ np.exp(power * log_modulus - height * argument)) + error
-        ceiling = 0.5 * variance * angle * angle + math.log(moved)
-        if ceiling < best[0]:
-            best = (ceiling, float(angle), float(strips[np.argmin(errors)]))
-    return best[1], best[2]
 
 
 def _log_error(run: Run) -> float:
@@ -248,11 +151,11 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
             line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
             place = _Place(line.t, line.step, line.values.size - 1, line.variance)
         nodes = math.ceil(place.nodes * (1.0 + 0.1 * effort))
-        tau, step = float(_text(place.tau)), float(_text(place.step))
+        tau, step = float(written(place.tau)), float(written(place.step))
         height = step * nodes
         above_at = _above(law, tau, epsilon, 2.0 * math.pi / step) if above else 0.0
         taus = [tau, above_at] if above else [tau]
-        quadratures = [_quadrature(pair, [pair.power(t) for t in taus], height, log_error) for pair in pairs]
+        quadratures = [quadrature(pair, [pair.power(t) for t in taus], height, log_error) for pair in pairs]
         products = nodes * sum(each["last"] - each["first"] for each in quadratures)
         if products <= MOST_PRODUCTS:
             break
@@ -264,11 +167,11 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
     size = abs(saddle.value) + tau * epsilon + height * (epsilon + saddle.slope)
     return {
         "precision": _precision(log_error, size),
-        "tau": _text(tau),
-        "step": _text(step),
+        "tau": written(tau),
+        "step": written(step),
         "nodes": nodes,
-        "smoothing": _text(place.variance),
-        "above": _text(above_at),
+        "smoothing": written(place.variance),
+        "above": written(above_at),
         "quadratures": quadratures,
     }
 
@@ -322,13 +225,13 @@ def _above(law: Composition, tau: float, epsilon: float, period: float) -> float
     r = tau * (1.0 + ABOVE)
     with np.errstate(all="ignore"):
         bound = log_zeta(r) + np.real(law.log_moment(r)) - r * epsilon - (r - tau) * period
-    return float(_text(r[int(np.nanargmin(bound))]))
+    return float(written(r[int(np.nanargmin(bound))]))
 
 
 def moment_evidence(run: Run, direction: str, order: float, effort: int = 0) -> dict[str, Any]:
     """Evidence for the Rényi bound of a run at an order."""
     log_error = _log_error(run) + 6.0 * effort
-    quadratures = [_quadrature(pair, [pair.power(order - 1.0)], 0.0, log_error) for pair in _pairs(run, direction)]
+    quadratures = [quadrature(pair, [pair.power(order - 1.0)], 0.0, log_error) for pair in _pairs(run, direction)]
     return {"precision": _precision(log_error, order * run.rounds), "quadratures": quadratures}
 
 
@@ -349,7 +252,7 @@ def conversion_evidence(order: float, least: float, epsilon: float, delta: float
         scale = 1.0 / (order * (touch**t - tangent**t))
     return {
         "precision": _precision(LOG_ERROR * (1 + effort), order * (1.0 + epsilon)),
-        "tangent": _text(tangent, 17),
-        "scale": _text(scale, 17),
-        "linear": _text(max(linear, 0.0), 17),
+        "tangent": written(tangent, 17),
+        "scale": written(scale, 17),
+        "linear": written(max(linear, 0.0), 17),
     }
