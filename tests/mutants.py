@@ -463,9 +463,9 @@ MUTANTS: dict[str, Mutant] = {
     "cells: p_error": Mutant(exact_cells("p_error"), CELLS),
     "cells: q_error": Mutant(exact_cells("q_error"), CELLS),
     "cells: blur": Mutant(exact_cells("blur"), CELLS),
-    "over rounds: MASS_ERROR": Mutant(zero("MASS_ERROR", "accounting.over_rounds"), TERMS),
-    "over rounds: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.over_rounds"), TERMS),
-    "over rounds: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.over_rounds"), TERMS),
+    "over_rounds: MASS_ERROR": Mutant(zero("MASS_ERROR", "accounting.over_rounds"), TERMS),
+    "over_rounds: LEAST_MASS_ERROR": Mutant(zero("LEAST_MASS_ERROR", "accounting.over_rounds"), TERMS),
+    "over_rounds: LOG_OF_NOTHING": Mutant(zero("LOG_OF_NOTHING", "accounting.over_rounds"), TERMS),
     "law: MAX_LOSS_ERROR": Mutant(zero("MAX_LOSS_ERROR", "accounting.law", "accounting.answers"), TERMS),
     "gaussian_summary: LINE_ERROR": Mutant(
         zero("LINE_ERROR", "accounting.gaussian_summary"), ("tests/accounting/test_gaussian_summary.py",)
@@ -498,17 +498,17 @@ MUTANTS: dict[str, Mutant] = {
     "steps: outside of the grid": Mutant(
         no_bound_of("steps.Grid", "outside", -math.inf), of_levels("test_what_is_outside_of_the_grid_counts")
     ),
-    "levels: SUM_ERROR": Mutant(
+    "level_round: SUM_ERROR": Mutant(
         zero("SUM_ERROR", "accounting.level_round"), of_levels("test_one_rounds_sums_err_by_less_than_their_bound")
     ),
-    "levels: EXPONENT_OF_SUM": Mutant(
+    "level_round: EXPONENT_OF_SUM": Mutant(
         zero("EXPONENT_OF_SUM", "accounting.level_round", value=math.inf),
         of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
     ),
-    "levels: SUMMAND_ERROR": Mutant(
+    "level: SUMMAND_ERROR": Mutant(
         zero("SUMMAND_ERROR", "accounting.level"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
     ),
-    "levels: BOUND_ROUNDINGS": Mutant(
+    "level: BOUND_ROUNDINGS": Mutant(
         zero("BOUND_ROUNDINGS", "accounting.level", "accounting.levels"),
         of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
     ),

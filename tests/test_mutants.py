@@ -35,6 +35,6 @@ def test_what_a_mutant_replaces_is_in_the_checker_once(name: str) -> None:
 
 
 def test_the_constants_are_seen() -> None:
-    assert {"line: SUMMAND_ERROR", "law: MASS_ERROR", "lattice: SIDE_ERROR"} <= set(CONSTANTS)
+    assert {"line: SUMMAND_ERROR", "over_rounds: MASS_ERROR", "lattice: SIDE_ERROR"} <= set(CONSTANTS)
     text = "# --- What carries a proof.\n\n# Why.\nA_B = 1.0\n\n# --- What only tunes speed.\n\nC_D = 2\n"
     assert proof_constants(text) == ["A_B"]
