@@ -567,9 +567,7 @@ MUTANTS: dict[str, Mutant] = {
         "return rate * above if direction == REMOVE else rate * (above + c - 1) / y", "return rate * above"
     ),
     "checker: a sign of one round": checker_with("(x if direction == REMOVE else -x).exp()", "x.exp()"),
-    "checker: a lattice of other mechanisms": checker_with(
-        '_require(fits, "grids must be', '_require(True, "grids must be'
-    ),
+    "checker: grids that do not suit": checker_with('_require(fits, "grids must be', '_require(True, "grids must be'),
     "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
     "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),
 }

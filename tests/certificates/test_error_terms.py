@@ -112,6 +112,10 @@ def test_from_below_the_density_is_counted_as_far_as_it_goes() -> None:
         for nodes in (2, 5, 40)
     ]
     assert all(bound.lower() <= checker._ball(TRUTH) for bound in bounds)
+    # three nodes of a wide Gaussian: their sum alone says that the density is far below 0
+    few = {**line, "tau": Fraction(19, 5), "above": Fraction(59, 10), "step": Fraction(1, 20), "nodes": 3}
+    few["smoothing"] = Fraction(24)
+    assert checker._delta(GAUSSIAN, "remove", Fraction(14), few, from_below=True) < 1
 
 
 def test_smoothing_is_counted_twice_from_below() -> None:

@@ -27,8 +27,8 @@ MOST_DIGITS = 15
 # A number is raised by this many units of its last digit, one after the other, and each with more effort, until the
 # check succeeds.
 TRIED_UNITS = (0, 1, 2, 10)
-# So many times what a bound is said to exceed the truth by are tried in the same way.
-MORE_EXCESS = (1.0, 1.3, 2.0)
+# So many times what a bound is said to exceed the truth by are tried in that way; the first where it is not close.
+LESS_EXCESS, MORE_EXCESS = 0.65, (1.0, 1.3, 2.0)
 # Where this many units are a millionth of the number or less, they are tried too: next to an atom of a loss a virtual
 # Gaussian costs that much.
 MANY_UNITS, MILLIONTH = 200, Fraction(1, 10**6)
@@ -122,7 +122,8 @@ def certify(
         efforts, excess, _ = _efforts(release, found, given, CLOSE * found)
         # A wide bracket has room for what a bound exceeds the truth by, if that is at its lower end. Where that is more
         # than units of the last digit, parts of it are tried, and not units.
-        starts = [max(found, known.lower + excess), *(found + excess * more for more in MORE_EXCESS)]
+        least = LESS_EXCESS if excess > CLOSE * found else 1.0
+        starts = [max(found, known.lower + least * excess), *(found + excess * more for more in MORE_EXCESS)]
         if excess > TRIED_UNITS[-1] * unit:
             values = [_above(start, unit)[0] for start in starts]
         else:
