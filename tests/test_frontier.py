@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from dprounds import Gaussian, InfeasibleError, ParameterError, best_plan, frontier, min_noise_multiplier
+from dprounds import (
+    Gaussian,
+    InfeasibleError,
+    ParameterError,
+    best_plan,
+    frontier,
+    min_noise_multiplier,
+)
 from dprounds.planning import FrontierRow
 from dprounds.planning.frontier_rows import Compute
 from dprounds.planning.loaders import LOADERS
@@ -207,3 +214,15 @@ def test_results_cannot_be_changed() -> None:
         found[0].rounds = 3  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         found.rows = ()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("epsilon", [5e-324, 1.2e-103, 1e-30])
+@pytest.mark.parametrize("sampling", ["poisson", "none"])
+def test_next_to_an_epsilon_of_nothing_there_is_a_plan(epsilon: float, sampling: str) -> None:
+    found = best_plan(4000, epsilon=epsilon, delta=1e-5, epochs=10.0, min_rounds=1, sampling=sampling)
+    assert found.plan.noise_multiplier > 0
+
+
+def test_more_noise_than_is_searched_for_is_refused_in_a_sentence() -> None:
+    with pytest.raises(InfeasibleError, match="No noise_multiplier up to"):
+        best_plan(4000, epsilon=1.2e-103, delta=1e-5, rounds=311_703_498_331)

@@ -389,7 +389,8 @@ class Planner:
     def slope(self, noise: float) -> float:
         """About the power of the noise with which epsilon falls: that of the Gaussian of `limit_noise`."""
         square = 1.0 / (noise * noise)
-        return -self.floor_elasticity * square / -math.expm1(-square)
+        growth = square / -math.expm1(-square) if square > 0 else 1.0  # of so much noise the square may vanish
+        return -self.floor_elasticity * growth
 
     @cached_property
     def floor_elasticity(self) -> float:
@@ -399,4 +400,6 @@ class Planner:
             self.loader.run(self.floor_noise_multiplier * factor, records, records, 1).epsilon(delta=self.delta)
             for factor in (1.0 - step, 1.0 + step)
         ]
+        if not 0 < costs[1] <= costs[0] < math.inf:  # next to an epsilon of nothing it is nothing in a step
+            return 1.0
         return math.log(costs[0] / costs[1]) / (2.0 * step)
