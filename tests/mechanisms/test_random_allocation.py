@@ -199,7 +199,8 @@ def test_orders_at_which_no_moment_is_computed_lie_between_those_at_which_one_is
 def test_noise_too_small_for_any_moment_is_that_of_known_steps(sigma: float) -> None:
     """A search for the least noise passes by here."""
     step = RandomAllocation(Gaussian(sigma), steps=235)
-    assert np.asarray(step.rdp(np.array([1.5, 2.0]))).tolist() == Gaussian(sigma).rdp(np.array([1.5, 2.0])).tolist()
+    orders = np.array([1.5, 2.0])
+    assert np.array_equal(np.asarray(step.rdp(orders)), np.asarray(Gaussian(sigma).rdp(orders)))
     assert (step * 10).guarantee(delta=1e-5).upper <= (Gaussian(sigma) * 10).epsilon(delta=1e-5, method="optimal")
 
 
