@@ -167,7 +167,7 @@ def _part(run: Run, number: int, direction: str, epsilon: float, delta: float) -
     if bounded is not None:
         between = -0.5 * math.expm1(-float(bounded)) if isinstance(mechanism, Laplace) else 0.0
         return _Part(rounds, -bounded, bounded, float(bounded) ** 2, 0.0, 1.0, between)
-    sigma = float(getattr(mechanism, "mechanism", mechanism).noise_multiplier)  # type: ignore[union-attr]
+    sigma = float(getattr(mechanism, "mechanism", mechanism).noise_multiplier)  # type: ignore[union-attr]  # a Gaussian
     rate = getattr(mechanism, "sampling_rate", 1.0)
     variance = rate**2 * math.expm1(min(sigma**-2, 50.0))
     tail = float((mechanism * 1).epsilon(delta=max(delta / run.rounds * NEGLIGIBLE, 1e-290)))

@@ -224,12 +224,11 @@ def falling_root(function: Callable[[float], float], low: float, high: float) ->
     Returns an end of a bracket two units of rounding wide, or where the function is zero. It proves nothing: rounding
     may move the sign of the function, and the caller checks what it needs.
     """
-    search = RootSearch(low, high)
-    x, excess = low, function(low)
+    excess = function(low)
     if not excess > 0:
         return low
+    search, x = RootSearch(low, high), high
     search.following(low, excess)
-    x = high
     for _ in range(MOST_STEPS):
         excess = function(x)
         following = search.following(x, excess)
