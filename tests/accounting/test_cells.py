@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -157,3 +158,26 @@ def test_a_law_whose_points_are_sparse_behind_a_knee_keeps_to_its_side(
     assert set(held[held >= -7]) <= set(range(-7, 80, 16))
     assert held.min() < -7 < held.max()
     assert_on_its_side(atoms, make, cells_of, 1.0 / 64.0, -64, 61, None, -7)
+
+
+def test_the_masses_of_cells_are_within_their_errors_also_where_cells_have_no_atoms() -> None:
+    rng = np.random.default_rng(3)
+    losses = np.sort(rng.normal(size=4000))
+    p, q = rng.random(4000), rng.random(4000) * 1e-9
+    edges = np.concatenate([[-9.0, -8.0], np.linspace(-1.0, 1.0, 7), [8.0, 9.0]])
+    found = atoms_in_cells(edges, losses, p, q, error=0.0, blur=0.0)
+    ends = [-np.inf, *edges.tolist(), np.inf]
+    for i, (low, high) in enumerate(pairwise(ends)):
+        inside = (losses > low) & (losses <= high)
+        for masses, total, error in ((p, found.p[i], found.p_error[i]), (q, found.q[i], found.q_error[i])):
+            with mp.workdps(DIGITS):
+                assert abs(mp.fsum(map(mpf, masses[inside].tolist())) - mpf(float(total))) <= float(error)
+
+
+def test_the_rounding_of_a_cell_counts_its_own_atoms_alone() -> None:
+    """Of a million atoms each in a cell of its own no sum is rounded a million times."""
+    losses = np.arange(1_000_000.0)
+    errors = np.linspace(1e-15, 1e-12, losses.size)
+    found = atoms_in_cells(losses[:-1], losses, np.ones(losses.size), np.ones(losses.size), error=errors, blur=0.0)
+    assert np.all(found.p_error[:-1] >= errors[:-1])
+    assert np.all(found.p_error[:-1] <= errors[:-1] + 1e-15)

@@ -29,7 +29,7 @@ RUN_METHODS = (*METHODS, "exact")
 FEW_NODES = 2**12
 # Deltas that a row does not tell are asked one by one if they are no more than this, and else of the best order.
 FEW_MISSING = 4
-# A bracket of delta in a row that is wider than this part of itself is looked at again.
+# A bracket of delta that is wider than this part of itself is looked at again: the best order may tell more.
 CLOSE = 1e-3
 # From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
 NEAR_LARGEST_LOSS = 0.99
@@ -130,7 +130,7 @@ class Account:
                 raise _with_advice(trouble) from trouble
             seen = max(law.seen for law in self.laws.values())
             return min(self._delta_by_orders(epsilon, "optimal"), seen)
-        if is_exact(*found):
+        if found.upper - found.lower <= CLOSE * found.upper:
             return found.upper
         return min(found.upper, self._delta_by_orders(epsilon, "optimal"))
 

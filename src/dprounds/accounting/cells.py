@@ -74,13 +74,16 @@ class LatticeLaw(NamedTuple):
     shift: float = 0.0
 
 
-def atoms_in_cells(edges: Array, losses: Array, p: Array, q: Array, *, error: float, blur: float) -> Cells:
-    """The cells of finitely many atoms, whose masses are known to a relative `error` and losses to `blur`."""
-    number = np.searchsorted(edges, losses)
-    p_cells: Array = np.asarray(np.bincount(number, weights=p, minlength=edges.size + 1), dtype=np.float64)
-    q_cells: Array = np.asarray(np.bincount(number, weights=q, minlength=edges.size + 1), dtype=np.float64)
-    error += 2.0 * UNIT_ROUNDOFF * losses.size  # of the sums
-    return Cells(p_cells, q_cells, error * p_cells, error * q_cells, blur)
+def atoms_in_cells(edges: Array, losses: Array, p: Array, q: Array, *, error: float | Array, blur: float) -> Cells:
+    """The cells of atoms, by increasing loss, whose masses are known to a relative `error` and losses to `blur`."""
+    first = np.append(0, np.searchsorted(losses, edges, side="right"))
+    counts = np.diff(first, append=losses.size)
+    masses = np.zeros((4, losses.size + 1))  # with nothing behind the last atom, where a cell may begin
+    masses[:, :-1] = p, q, error * p, error * q
+    # a cell without atoms has none, and not the next one, as `reduceat` has it
+    p_cells, q_cells, p_error, q_error = np.where(counts > 0, np.add.reduceat(masses, first, axis=1), 0.0)
+    off = 2.0 * UNIT_ROUNDOFF * counts  # the sum of a cell is rounded once for each of its atoms
+    return Cells(p_cells, q_cells, p_error + off * p_cells, q_error + off * q_cells, blur)
 
 
 def upper_law(

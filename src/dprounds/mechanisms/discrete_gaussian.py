@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.theta import SELF_DUAL, dual_theta, significant, theta
 
 __all__ = ["DiscreteGaussian"]
+
+Array = NDArray[np.float64]
 
 # Beyond so many deviations a probability is below the range of doubles.
 REACH = 39.0
@@ -105,19 +108,33 @@ class DiscreteGaussian(Accounted, Mechanism):
         error += UNIT_ROUNDOFF * k.size * value
         return Bracket(max(value - error, 0.0), min(value + error, 1.0))
 
-    def _cells(self, edges: NDArray[np.float64]) -> Cells:
-        sigma = self.noise_multiplier
-        last = math.ceil(REACH * sigma) + 1
-        k = np.arange(-last, last + 1, dtype=np.float64)
-        masses = np.exp(-0.5 * (k / sigma) ** 2) / theta(sigma)
-        # a release of k has the log-ratio (2k - 1) / 2 sigma^2, probability Q(k) under Q and Q(k - 1) under P
-        losses = (k[1:] - 0.5) / sigma / sigma
-        error = 8.0 * UNIT_ROUNDOFF * (1.0 + REACH * REACH)
-        blur = 4.0 * UNIT_ROUNDOFF * float(losses[-1])
-        return atoms_in_cells(edges, losses, masses[:-1], masses[1:], error=error, blur=blur)
+    def _cells(self, edges: Array) -> Cells:
+        return atoms_in_cells(edges, **_atoms(self.noise_multiplier)._asdict())
 
 
-def _ceiling(sigma: float, t: float, s: NDArray[np.float64]) -> NDArray[np.float64]:
+class _Atoms(NamedTuple):
+    """The losses of the integers, their masses under P and Q, and how well both are known."""
+
+    losses: Array
+    p: Array
+    q: Array
+    error: Array
+    blur: float
+
+
+@lru_cache(maxsize=2)
+def _atoms(sigma: float) -> _Atoms:
+    last = math.ceil(REACH * sigma) + 1
+    k = np.arange(-last, last + 1, dtype=np.float64)
+    masses = np.exp(-0.5 * (k / sigma) ** 2) / theta(sigma)
+    # a release of k has the log-ratio (2k - 1) / 2 sigma^2, probability Q(k) under Q and Q(k - 1) under P
+    losses = (k[1:] - 0.5) / sigma / sigma
+    # an exponent is off by units of itself, and that of the further of both integers is the larger one
+    error = 8.0 * UNIT_ROUNDOFF * (1.0 + (np.maximum(np.abs(k[1:]), np.abs(k[:-1])) / sigma) ** 2)
+    return _Atoms(losses, masses[:-1], masses[1:], error, blur=4.0 * UNIT_ROUNDOFF * float(losses[-1]))
+
+
+def _ceiling(sigma: float, t: float, s: Array) -> Array:
     r"""Ceilings up to half of the period, :math:`s = \pi\sigma^2`, by the Fourier dual of the sum.
 
     There :math:`|\theta(z+1)/\theta(0)| \le 1 + \sum_n \rho_n (e^{2\pi ns} + 3)`, which rises with s, while the other
