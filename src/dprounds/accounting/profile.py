@@ -108,9 +108,11 @@ class Profile:
 
     def delta(self, epsilon: float) -> Bracket:
         """Delta at `epsilon`, in [0, inf]."""
+        if epsilon == 0:
+            # the total variation, which is the same in both directions: the one of smaller losses tells it better
+            return _delta(min(self.laws.values(), key=lambda law: law.max_loss), epsilon)
         found = Bracket(0.0, 0.0)
-        # at epsilon 0 it is the total variation, which is the same in both directions
-        for law in list(self.laws.values())[: None if epsilon else 1]:
+        for law in self.laws.values():
             if found.lower > 0 and crude_delta(law, epsilon) <= found.lower:
                 continue
             found = found.larger(_delta(law, epsilon))
@@ -132,6 +134,10 @@ class Profile:
                 continue  # the other direction is the more expensive one
             here, way = _epsilon(law, delta, way, from_below=from_below)
             found = found.larger(here)
+        if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
+            with suppress(NumericalError):
+                if self.delta(0.0).upper <= delta:
+                    return Bracket(0.0, 0.0)
         return found
 
     def deltas(
@@ -319,10 +325,6 @@ def _summed_epsilon(
         found = Bracket(0.0, law.max_loss)
     if found.upper == law.max_loss and is_wide(found):
         found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
-    if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
-        with suppress(NumericalError):
-            if _delta(law, 0.0).upper <= delta:
-                return Bracket(0.0, 0.0), before
     return found, before
 
 
