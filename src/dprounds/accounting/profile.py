@@ -341,6 +341,9 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
     """Whether one value of delta shows that `delta` is met at `epsilon`, given the way to another direction."""
     if not epsilon < law.max_loss:
         return law.infinite_mass <= delta
+    closed = _closed_form(law)
+    if closed is not None:
+        return closed(epsilon).upper <= delta
     line = None if before is None else before.line
     with suppress(NumericalError), within_doubles():
         sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
