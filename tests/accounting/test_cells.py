@@ -11,6 +11,7 @@ import pytest
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
+from dprounds import Laplace, PoissonSampled
 from dprounds.accounting.cells import Cells, CellsOf, LatticeLaw, atoms_in_cells, lower_law, upper_law
 
 Array = NDArray[np.float64]
@@ -181,3 +182,10 @@ def test_the_rounding_of_a_cell_counts_its_own_atoms_alone() -> None:
     found = atoms_in_cells(losses[:-1], losses, np.ones(losses.size), np.ones(losses.size), error=errors, blur=0.0)
     assert np.all(found.p_error[:-1] >= errors[:-1])
     assert np.all(found.p_error[:-1] <= errors[:-1] + 1e-15)
+
+
+def test_the_largest_loss_keeps_its_point_from_below_where_a_step_is_as_small_as_a_rounding() -> None:
+    """Nothing is above it from which its point could borrow, and half of all rounds are there."""
+    found = (PoissonSampled(Laplace(4.16), 0.000138) * 10_193).guarantee(delta=0.000525)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-6 * found.upper

@@ -36,8 +36,10 @@ LITTLE_LOWERED = 1e-2
 SHIFTS_TRIED = np.linspace(-0.41373, 0.42191, 5)
 # Groups on either side of the heaviest one that are looked at for this.
 AROUND = 128
-# How far below an atom the point is that stands for it, in steps, so that it need not borrow for its rounding alone.
+# How far below an atom the point is that stands for it, in steps and in nats, so that it need not borrow for its
+# rounding alone: above the largest loss there is nothing to borrow from.
 MARGIN = 1e-7
+LEAST_MARGIN = 2.0**-45
 # Behind its knee a lattice has a law's points this many steps apart.
 SPARSE = 16
 # Groups that are looked at together for the heaviest one, which stands out if it matters.
@@ -138,7 +140,8 @@ def lower_law(
     may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms, of which the upper one,
     above which nothing may be left to borrow, is a group by itself. From the `knee` on points are `SPARSE` steps apart.
     """
-    through = None if atoms is None else shift_through(atoms[0], step) - MARGIN * step
+    margin = max(MARGIN * step, LEAST_MARGIN)
+    through = None if atoms is None else shift_through(atoms[0], step) - margin
     shift = _best_shift(cells_of, step, first, last) if through is None else through
     numbers = _numbers(first, last, knee)
     points = step * numbers + shift
@@ -147,7 +150,7 @@ def lower_law(
     if atoms is not None:
         top = round((atoms[1] - shift) / step) - first
         if 0 < top < points.size:
-            edges[top] = points[top] - MARGIN * step
+            edges[top] = points[top] - margin
     p, q, p_error, q_error, blur = cells_of(edges)
     p = _at_least(p - p_error)[1:-1]
     q = (q + q_error + VANISHED)[1:-1]
