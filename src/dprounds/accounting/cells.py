@@ -39,7 +39,7 @@ AROUND = 128
 # How far below an atom the point is that stands for it, in steps and in nats, so that it need not borrow for its
 # rounding alone: above the largest loss there is nothing to borrow from.
 MARGIN = 1e-7
-LEAST_MARGIN = 2.0**-45
+LEAST_MARGIN = 2.0**-46
 # Behind its knee a lattice has a law's points this many steps apart.
 SPARSE = 16
 # Groups that are looked at together for the heaviest one, which stands out if it matters.
