@@ -186,6 +186,6 @@ def test_the_rounding_of_a_cell_counts_its_own_atoms_alone() -> None:
 
 def test_the_largest_loss_keeps_its_point_from_below_where_a_step_is_as_small_as_a_rounding() -> None:
     """Nothing is above it from which its point could borrow, and half of all rounds are there."""
-    found = (PoissonSampled(Laplace(4.16), 0.000138) * 10_193).guarantee(delta=0.000525)
+    found = (PoissonSampled(Laplace(13.0), 0.00049) * 738).guarantee(delta=2.96e-6)
     assert found.method == "exact"
     assert found.upper - found.lower <= 1e-6 * found.upper
