@@ -31,6 +31,8 @@ ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 LOADERS = ("tests/mechanisms/test_error_terms_of_loaders.py",)
+INTEGRALS = ("tests/accounting/test_integrated.py",)
+ORDERS = ("tests/mechanisms/test_integrated_order.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
     "tests/certificates/test_lattice.py",
@@ -351,6 +353,16 @@ MUTANTS: dict[str, Mutant] = {
     "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
     "allocation: rounding": Mutant(no_rounding_of_allocation, ALLOCATION),
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
+    "integrated: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.integrated"), INTEGRALS),
+    "integrated: whether a root is too large": Mutant(
+        without("accounting.integrated", "largest_ratio", "exp_minus_tangent(y) < level", "y > 0"), INTEGRALS
+    ),
+    "integrated: what is beyond the last place": Mutant(
+        zero("crude_integral", "accounting.integrated", value=lambda *_: 0.0), INTEGRALS
+    ),
+    "integrated: the condition on the rate of an emptied record": Mutant(
+        without("mechanisms.fixed_size_sampled", "_is_rare_enough", "* (1.0 + math.exp(exponent))", ""), ORDERS
+    ),
     "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "emptied_record: losses above their cells": Mutant(

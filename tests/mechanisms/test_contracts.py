@@ -297,7 +297,12 @@ def test_rdp_is_the_moment_function_on_the_real_line(mechanism: Mechanism) -> No
     bounds = t * np.asarray(mechanism.rdp(t + 1))
     stated = 3 * np.asarray(stated_errors(mechanism, t, "remove"))
     assert (bounds <= along * (1 + RTOL) + 1e-299 + stated).all()
-    assert (bounds >= along).all()
+    # the moments of these are those of a dominating pair, and their Rényi bounds come closer to those of neighbours
+    is_closer = isinstance(mechanism, FixedSizeSampled) or (
+        isinstance(mechanism, PoissonSampled) and mechanism.relation == "replace-one"
+    )
+    if not is_closer:
+        assert (bounds >= along).all()
 
 
 @EVERY_WITH_MOMENTS

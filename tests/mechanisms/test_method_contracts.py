@@ -76,8 +76,10 @@ def test_a_guarantee_holds_at_its_own_epsilon(mechanism: Mechanism, method: str 
     run = mechanism * 2
     found = run.epsilon(delta=1e-3, method=method)
     if found < math.inf:
-        # Delta at the reported epsilon is searched for again: another line or lattice, another best order.
-        assert run.delta(epsilon=found, method=method) <= 1e-3 * (1 + SEARCH_PRECISION)
+        # Delta at the reported epsilon is searched for again: another line or lattice, another best order. Of an
+        # integral the best shift is taken from some tens.
+        precision = SEARCH_PRECISION if run.account.integrals is None else 5e-3
+        assert run.delta(epsilon=found, method=method) <= 1e-3 * (1 + precision)
 
 
 @each_mechanism

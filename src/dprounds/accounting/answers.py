@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,6 +15,7 @@ from dprounds._validate import choice, show
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.gaussian_summary import least_distance
+from dprounds.accounting.integrated import IntegratedProfile
 from dprounds.accounting.law import MAX_LOSS_ERROR, Composition
 from dprounds.accounting.profile import LEAST_RESOLVED, Profile
 from dprounds.accounting.trade_off import false_negative_rates
@@ -52,6 +55,8 @@ class Account:
         An upper bound on the probability of an infinite loss.
     attacks
         Makes the laws of a pair of real neighbours, or None where the laws are those: then nothing is lost by them.
+    integrated
+        Makes laws whose profiles have integrals that those of the release are below; None where the laws tell as much.
     """
 
     of: object
@@ -59,6 +64,7 @@ class Account:
     finite_rdp: RenyiCurve
     infinite_mass: float
     attacks: Callable[[], Mapping[str, Composition] | None] = lambda: None
+    integrated: Callable[[], Mapping[str, Composition] | None] = lambda: None
 
     @cached_property
     def profile(self) -> Profile:
@@ -68,6 +74,12 @@ class Account:
     @cached_property
     def _attack_laws(self) -> Mapping[str, Composition] | None:
         return self.attacks()
+
+    @cached_property
+    def integrals(self) -> IntegratedProfile | None:
+        """What integrals of profiles prove of the release, where that may be more than the profiles do."""
+        laws = self.integrated() if self.laws else None
+        return None if laws is None else IntegratedProfile(laws)
 
     @cached_property
     def _is_attained(self) -> bool:
@@ -87,7 +99,7 @@ class Account:
             by = "optimal"  # nothing is left for finite losses: the answer is their bound, or inf
         if by == "exact":
             try:
-                found = self.profile.epsilon(delta)
+                found = self.epsilon(delta)
             except NumericalError as trouble:
                 if method is not None:
                     raise _with_advice(trouble) from trouble
@@ -95,6 +107,23 @@ class Account:
             else:
                 return self._exact_guarantee(delta, found)
         return self._by_orders(delta, by)
+
+    def epsilon(self, delta: float) -> Bracket:
+        """Epsilon by the profile, or by its integral if that proves less; its lower end is that of the laws."""
+        if self.integrals is None:
+            return self.profile.epsilon(delta)
+        least = math.inf
+        with suppress(NumericalError):
+            least = self.integrals.epsilon(delta, near=self._shown(delta))
+            if self.profile.deltas(np.array([least]), from_above=True).upper[0] > delta:
+                return Bracket(0.0, least)  # no epsilon below it is proven by the profile
+        try:
+            found = self.profile.epsilon(delta)
+        except NumericalError:
+            if least == math.inf:
+                raise
+            found = Bracket(0.0, least)
+        return Bracket(min(found.lower, least), min(found.upper, least))
 
     def _exact_guarantee(self, delta: float, found: Bracket) -> Guarantee:
         if not is_exact(*found) or self._is_near_largest_loss(found):
@@ -112,11 +141,19 @@ class Account:
             return Bracket(0.0, found.upper)  # no pair of neighbours is known to come near
         if self._attack_laws is None:
             return Bracket(min(found), found.upper)
-        try:
-            shown = Profile(self._attack_laws).least_epsilon(delta)
-        except NumericalError:
-            shown = 0.0
-        return Bracket(min(shown, found.upper), found.upper)
+        return Bracket(min(self._shown(delta), found.upper), found.upper)
+
+    def _shown(self, delta: float) -> float:
+        """The epsilon that an attack proves, which is asked for once; 0 where none is known."""
+        if delta not in self._shown_at:
+            self._shown_at[delta] = 0.0
+            with suppress(NumericalError):
+                self._shown_at[delta] = Profile(self._attack_laws or {}).least_epsilon(delta)
+        return self._shown_at[delta]
+
+    @cached_property
+    def _shown_at(self) -> dict[float, float]:
+        return {}
 
     def delta(self, epsilon: float, method: str | None) -> float:
         """Delta at `epsilon`, from above."""
@@ -124,7 +161,7 @@ class Account:
         if by != "exact":
             return self._delta_by_orders(epsilon, by)
         try:
-            found = self.profile.delta(epsilon)
+            found = self._delta(epsilon)
         except NumericalError as trouble:
             if method is not None:
                 raise _with_advice(trouble) from trouble
@@ -133,6 +170,20 @@ class Account:
         if found.upper - found.lower <= CLOSE * found.upper:
             return found.upper
         return min(found.upper, self._delta_by_orders(epsilon, "optimal"))
+
+    def _delta(self, epsilon: float) -> Bracket:
+        found = self.profile.delta(epsilon)
+        least = float(self.integrated_deltas(np.array([epsilon]))[0])
+        return Bracket(min(found.lower, least), min(found.upper, least))
+
+    def integrated_deltas(self, epsilons: Array) -> Array:
+        """Delta at every finite epsilon of a row by integrals of profiles; infinite where these tell nothing."""
+        found = np.full_like(epsilons, np.inf)
+        is_finite = np.isfinite(epsilons)
+        if self.integrals is not None and is_finite.any():
+            with suppress(NumericalError):
+                found[is_finite] = self.integrals.deltas(epsilons[is_finite])
+        return found
 
     def deltas(self, epsilons: Array, method: str | None, *, most_nodes: int | None = None) -> Array:
         """Delta at every epsilon of a row, from above, on lines of no more nodes than are given."""
@@ -145,6 +196,7 @@ class Account:
             if method is not None:
                 raise _with_advice(trouble) from trouble
             upper = np.full_like(epsilons, np.inf)
+        upper = np.minimum(upper, self.integrated_deltas(epsilons))
         # what a row does not tell is asked by itself, if it is little
         missing = np.flatnonzero(upper == np.inf)
         for i in missing.tolist():
@@ -167,6 +219,7 @@ class Account:
         is_close = np.zeros(epsilons.shape, dtype=np.bool_)
         if self.laws:
             lower, upper = self.profile.deltas(epsilons, all_or_none=False)
+            upper = np.minimum(upper, self.integrated_deltas(epsilons))
             is_close = np.isfinite(upper) & (upper - lower <= CLOSE * upper)
         for i in np.flatnonzero(~is_close).tolist():
             upper[i] = min(upper[i], self.delta(float(epsilons[i]), None))

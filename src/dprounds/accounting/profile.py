@@ -31,7 +31,7 @@ from dprounds.errors import NumericalError
 from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["LEAST_RESOLVED", "Profile", "crude_delta", "is_wide", "unproven_epsilon"]
+__all__ = ["LEAST_RESOLVED", "Profile", "crude_delta", "crude_integral", "decay_rates", "is_wide", "unproven_epsilon"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,8 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 WIDE = 1e-6
 # In a row, a bracket wider than this part of itself is looked at again by another way.
 POOR_IN_A_ROW = 0.5
+# A delta that is wanted to about this part of itself.
+ROUGH = 0.1
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 # Where one value of K bounds delta, if no saddle point is found.
@@ -141,16 +143,24 @@ class Profile:
         return found
 
     def deltas(
-        self, epsilons: Array, *, most_nodes: int | None = None, all_or_none: bool = True, narrow: float = 0.0
+        self,
+        epsilons: Array,
+        *,
+        most_nodes: int | None = None,
+        all_or_none: bool = True,
+        narrow: float | Array = 0.0,
+        from_above: bool = False,
     ) -> Brackets:
         """Delta at every epsilon of a row. Sums made for one serve for all around it that they bracket well.
 
-        That is to a `narrow` part of delta, if it is given. Where no sum is proven it raises, or, if not
-        `all_or_none`, has an upper bound of inf.
+        That is to a `narrow` part of delta, if it is given, for all or for each. Where no sum is proven it raises, or,
+        if not `all_or_none`, has an upper bound of inf. Where it is wanted `from_above`, lower bounds may be wide.
         """
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         for law in self.laws.values():
-            found, trouble = _deltas(law, epsilons, most_nodes, narrow)
+            found, trouble = _deltas(
+                law, epsilons, most_nodes, np.broadcast_to(narrow, epsilons.shape), from_above=from_above
+            )
             if trouble is not None and all_or_none:
                 raise trouble
             lower, upper = np.maximum(lower, found.lower), np.maximum(upper, found.upper)
@@ -197,7 +207,7 @@ def _proper(found: Bracket) -> Bracket:
 
 
 def _deltas(
-    law: Composition, epsilons: Array, most_nodes: int | None, narrow: float
+    law: Composition, epsilons: Array, most_nodes: int | None, narrow: Array, *, from_above: bool
 ) -> tuple[Brackets, NumericalError | None]:
     """`Profile.deltas` in one direction, and why some may be missing."""
     lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
@@ -216,7 +226,7 @@ def _deltas(
                 break
             try:
                 with within_doubles():
-                    for i, found in _along(way, epsilons, pending, narrow):
+                    for i, found in _along(way, epsilons, pending, narrow, from_above=from_above):
                         here = _proper(_with_mass(law, found))
                         lower[i], upper[i] = max(lower[i], here.lower), min(upper[i], here.upper)
             except NumericalError as refused:
@@ -227,7 +237,9 @@ def _deltas(
     return Brackets(lower, upper), trouble if (upper == math.inf).any() else None
 
 
-def _along(way: Way, epsilons: Array, pending: NDArray[np.intp], narrow: float) -> Iterator[tuple[int, Bracket]]:
+def _along(
+    way: Way, epsilons: Array, pending: NDArray[np.intp], narrow: Array, *, from_above: bool
+) -> Iterator[tuple[int, Bracket]]:
     """The brackets of a row, from sums made for the middle one of those that are still without.
 
     Where there are no sums for that one, those on either side of it are tried apart. Raises at the end, if some have
@@ -243,9 +255,11 @@ def _along(way: Way, epsilons: Array, pending: NDArray[np.intp], narrow: float) 
             with within_doubles():
                 sums = way.sums(float(epsilons[group[middle]]))
                 own = sums.above.bracket(epsilons[group])
-                served = own.upper - own.lower <= max(narrow, sums.narrow) * own.upper
+                served = own.upper - own.lower <= np.maximum(narrow[group], sums.narrow) * own.upper
                 served[middle] = True
-                found = sums.bracket(epsilons[group[served]], above=Brackets(own.lower[served], own.upper[served]))
+                found = Brackets(own.lower[served], own.upper[served])
+                if not from_above:
+                    found = sums.bracket(epsilons[group[served]], above=found)
         except NumericalError as refusal:
             trouble, refused = trouble or refusal, refused + 1
             groups += [part for part in (group[:middle], group[middle + 1 :]) if part.size]
@@ -385,6 +399,29 @@ def crude_delta(law: Composition, epsilon: float) -> float:
             return _crude_delta(law, _about_saddle(law, epsilon, 1.0), epsilon)
     except NumericalError:
         return 1.0
+
+
+def crude_integral(law: Composition, epsilon: float) -> float:
+    """An upper bound of the integral of delta from epsilon on, from one value of K: each delta falls as exp(-t x)."""
+    if not epsilon < law.max_loss and not law.infinite_mass:
+        return 0.0
+    if law.infinite_mass:
+        return math.inf
+    with within_doubles():
+        saddle = _about_saddle(law, epsilon, 1.0)
+        return _crude_delta(law, saddle, epsilon) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+
+def decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
+    """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
+    with within_doubles():
+        t = _about_saddle(law, epsilon, 1.0).t
+    near = epsilon + np.array([0.0, 0.25 / t])
+    upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
+    rate = math.log(upper[0] / upper[1]) / (0.25 / t) if 0 < upper[1] < upper[0] else math.nan
+    if not 0 < rate < math.inf:
+        raise NumericalError("The profile of this run does not fall here.")
+    return rate, t
 
 
 def _crude_delta(law: Composition, saddle: Saddle, epsilon: float) -> float:

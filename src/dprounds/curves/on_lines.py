@@ -44,6 +44,8 @@ DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
 MOST_NODES = 2**12
 # Runs that no line resolves, of which so many answer by themselves in any curve, a tenth of a second each.
 FEW_OWN = 4
+# The same where the integral of a profile answers, a fiftieth of a second each.
+MOST_INTEGRALS = 16
 
 
 def exact_epsilons(
@@ -74,6 +76,8 @@ def exact_epsilons(
     # a mass at infinity is not proportional to the rounds
     is_shared = not is_quick and all((law.falls or law.is_cheap) and not law.infinite_mass for law in laws)
     most = own
+    if (step * 1).account.integrals is not None:  # which no line tells
+        is_shared, most = False, own + MOST_INTEGRALS
     if is_quick or not all(law.has_cells for law in laws):
         most = len(rounds)
     elif is_shared:
@@ -108,7 +112,7 @@ def _own_epsilon(run: Run, delta: float) -> float:
     """The exact epsilon of one run, without what the best order may prove below it: a curve knows that already."""
     if not run.infinite_mass < delta:
         return run.epsilon(delta=delta, method="exact")
-    return run.account.profile.epsilon(delta).upper
+    return run.account.epsilon(delta).upper
 
 
 def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
@@ -119,6 +123,7 @@ def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
     """
     lower, upper = run.account.profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False, narrow=SHARED)
     with np.errstate(invalid="ignore"):  # inf where none is proven
+        upper = np.minimum(upper, run.account.integrated_deltas(epsilons))
         return upper, bool(((upper < math.inf) & (upper - lower <= WIDEST * upper)).all())
 
 

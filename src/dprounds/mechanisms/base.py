@@ -306,6 +306,10 @@ class Mechanism(Release):
         """The law of a pair of real neighbours, from which follows how much the truth is at least."""
         return self.law(direction)
 
+    def integrated_law(self, direction: str) -> LossLaw | None:
+        """A law the integral of whose profile no neighbours exceed, given any past; None if only `law` is one."""
+        return None
+
     def _pure_epsilon(self) -> float:
         return _pure_epsilon(self) if type(self).__hash__ is None else _remembered_pure_epsilon(self)
 
@@ -457,6 +461,22 @@ class Run(Accounted, Release):
             for direction in self.directions
         }
 
+    def _integrated(self) -> Mapping[str, Composition] | None:
+        """Laws the integrals of whose profiles no neighbours exceed, if they tell more; docs/theory/fixed-size.md."""
+        found: dict[str, Composition] = {}
+        is_other = False
+        for direction in self.directions:
+            parts = []
+            for part, rounds in self.parts:
+                own = of_part(part, direction)
+                other, law = part.integrated_law(own), part.law(own)
+                if other is None and not law.is_attained:
+                    return None
+                is_other = is_other or other is not None
+                parts.append((law if other is None else other, rounds))
+            found[direction] = Composition(tuple(parts))
+        return found if is_other else None
+
     def law(self, direction: str = REMOVE) -> Composition:
         """One direction of the sum of all losses."""
         return self.laws[self._checked(direction)]
@@ -471,7 +491,7 @@ class Run(Accounted, Release):
     @cached_property
     def account(self) -> Account:
         """The run as accounting sees it."""
-        return Account(self, self.laws, self.finite_rdp, self.infinite_mass, self._attacks)
+        return Account(self, self.laws, self.finite_rdp, self.infinite_mass, self._attacks, self._integrated)
 
     def _rdp(self, orders: Array) -> Array:
         return total_rdp([(part._bounds(orders), rounds) for part, rounds in self.parts], orders)

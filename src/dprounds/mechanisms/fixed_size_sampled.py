@@ -62,7 +62,7 @@ SMALL_ORDER = 64.0
 MOST_POINTS = 40
 LEAST_FALL = 1e-12
 MOST_NODES_OF_LINES = 2**8
-# The part of epsilon that a lattice may cost where a record is emptied: the bracket is a fifth wide.
+# The part of epsilon that a lattice may cost where a record is emptied: the bracket is some percent wide.
 LATTICE_PRECISION = 1e-5
 ATTACK_PRECISION = 3e-6
 
@@ -98,14 +98,14 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     Theorem
     -------
-    docs/theory/loaders.md, "Batches of fixed size".
+    docs/theory/loaders.md, "Batches of fixed size"; docs/theory/fixed-size.md.
 
     Examples
     --------
     >>> step = FixedSizeSampled(Gaussian(2.2), batch_size=256, dataset_size=60_000)
     >>> found = (step * 14_062).guarantee(delta=1e-5)
     >>> found.method, round(found.lower, 4), round(found.upper, 4)
-    ('bound', 2.3816, 3.0685)
+    ('bound', 2.3816, 2.4258)
     """
 
     mechanism: Mechanism
@@ -187,12 +187,20 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     def _rdp(self, orders: Array) -> Array:
         t = orders - 1.0
-        if self.group_size > 1:
-            costs = log_mean_exp(*zip(*((w, t * one._bounds(orders)) for w, one in self._members), strict=True))
+        if self.group_size > 1:  # their profiles are mixed, so moments of pairs with these profiles are
+            pairs = [(weight, t * one._bounds_of_pair(orders)) for weight, one in self._members]
+            costs = log_mean_exp(*zip(*pairs, strict=True))
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self.rate == 1:
             return self._whole._bounds(orders)
+        return PoissonSampled(self._replaced, self.rate)._bounds(orders)  # docs/theory/fixed-size.md, Corollary 1
+
+    def _bounds_of_pair(self, orders: Array) -> Array:
+        """Rényi bounds of the dominating pair of one replaced record, which are above those of neighbours."""
+        t = orders - 1.0
         bounds = self._replaced._bounds(orders)  # with nothing gained by sampling
+        if self.rate == 1:
+            return bounds
         small = np.flatnonzero(t <= SMALL_ORDER if self._is_resolved else np.zeros(t.shape, dtype=np.bool_))
         large = np.flatnonzero(t > SMALL_ORDER)
         octave = np.ceil(np.log2(np.maximum(t[small], 1.0)))  # a rule for each factor of two
@@ -345,10 +353,26 @@ class FixedSizeSampled(Accounted, Mechanism):
             return MixtureOfGaussians(self._noise, shifts, [rest, *chances.values()]).law(direction)
         if self.relation == REPLACE_ONE:
             return PoissonSampled(self._replaced, self._rate_below).law(direction)
+        return self._real_law(self._rate_below, direction)
+
+    def integrated_law(self, direction: str) -> LossLaw | None:
+        """That of a Poisson sample, or, in both directions, of real neighbours that tell more with the record."""
+        return self._integrated_law
+
+    @cached_property
+    def _integrated_law(self) -> LossLaw | None:
+        if self.is_tight or self.group_size > 1:
+            return None
+        if self.relation == REPLACE_ONE:
+            return PoissonSampled(self._replaced, self.rate).law()
+        return self._real_law(self.rate, REMOVE) if _is_rare_enough(self.rate, self._noise) else None
+
+    def _real_law(self, rate: float, direction: str) -> LossLaw:
+        """Of neighbours in whose batches the record is 2 above all others, and 1 above them when it is empty."""
         return LossLaw(
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
-            cells=partial(emptied_attack_cells, self._noise, self._rate_below, direction),
+            cells=partial(emptied_attack_cells, self._noise, rate, direction),
             most_nodes=0,
             lattice_precision=ATTACK_PRECISION,
         )
@@ -357,6 +381,12 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _rate_below(self) -> float:
         """The chance that a record is in the batch, not above it."""
         return math.nextafter(self.rate, 0.0)
+
+
+def _is_rare_enough(rate: float, noise: float) -> bool:
+    """Whether q (1 + exp(2 / sigma^2)) is at most one: docs/theory/fixed-size.md, Theorem A0."""
+    exponent = 2.0 / noise / noise
+    return exponent < 700.0 and rate * (1.0 + math.exp(exponent)) * (1.0 + 1e-12) <= 1.0
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

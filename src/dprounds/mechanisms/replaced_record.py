@@ -32,8 +32,8 @@ LARGE = 20.0
 def replaced(noise: float, rate: float) -> Replaced:
     """That pair at a rate in (0, 1].
 
-    Its moments and Rényi bounds are bounded by those of a batch of fixed size at the same rate, where a record that is
-    not drawn has another one in its place, which may be twice as far away.
+    Its moments and Rényi bounds are at most those of a batch of fixed size at the same rate, where a record that is not
+    drawn has another one in its place, which may be twice as far away: an empty one is a special case.
     """
     if rate == 1:
         return Replaced(Gaussian(0.5 * noise))

@@ -1,0 +1,123 @@
+"""No neighbours exceed the integrals that batches of fixed size are accounted by, nor what follows for delta."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
+from tests.references.integrated import integrals_in_the_plane
+
+Array = NDArray[np.float64]
+ORIGIN = np.zeros(2)
+
+
+def in_the_disc(random: np.random.Generator) -> Array:
+    """A point of the unit disc, on its edge as often as not."""
+    point = random.normal(size=2)
+    return np.asarray(point / max(1.0, float(np.linalg.norm(point))))
+
+
+def levels_of(rate: float, sigma: float) -> Array:
+    """Levels of both signs where one round has its losses."""
+    size = rate * math.exp(min(2.0 / sigma**2, 3.0))
+    return size * np.array([-3.0, -1.0, -0.3, -0.05, 0.0, 0.1, 0.5, 2.0])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_three_points_of_a_disc_do_not_exceed_a_poisson_sample(seed: int) -> None:
+    """The record, the one that takes its place, and another one; half of them on the edge, as an acute triangle."""
+    random = np.random.default_rng(seed)
+    sigma, rate = 10 ** random.uniform(-0.1, 0.8), 10 ** random.uniform(-2.5, math.log10(0.9))
+    points = [in_the_disc(random) for _ in range(3)]
+    if seed % 2:
+        angles = random.uniform(0.0, 2.0 * math.pi) + np.array([0.0, 2.2, 4.2]) + random.uniform(-0.8, 0.8, 3)
+        points = [np.array([math.cos(angle), math.sin(angle)]) for angle in angles.tolist()]
+    levels = levels_of(rate, sigma)
+    most, _ = integrals_in_the_plane(
+        np.array([1.0, 0.0]), np.array([-1.0, 0.0]), np.array([-1.0, 0.0]), rate, sigma, levels
+    )
+    for found in integrals_in_the_plane(points[0], points[1], points[2], rate, sigma, levels):
+        assert (found <= most * (1 + 1e-9) + 1e-15).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_an_emptied_record_does_not_exceed_the_real_attack(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sigma = 10 ** random.uniform(-0.1, 0.8)
+    rate = random.choice([1.0, 0.3, 0.03]) / (1.0 + math.exp(2.0 / sigma**2))
+    record, other = in_the_disc(random), in_the_disc(random)
+    if seed % 2:
+        record = record / np.linalg.norm(record)
+        other = -record * random.uniform(0.7, 1.0)
+    levels = levels_of(rate, sigma)
+    most, _ = integrals_in_the_plane(np.array([1.0, 0.0]), ORIGIN, np.array([-1.0, 0.0]), rate, sigma, levels)
+    for found in integrals_in_the_plane(record, ORIGIN, other, rate, sigma, levels):
+        assert (found <= most * (1 + 1e-9) + 1e-15).all()
+
+
+def test_an_emptied_record_that_is_nearly_always_seen_exceeds_it() -> None:
+    """The condition on the rate is needed: at noise 1 and rate 0.95 other neighbours have a larger integral."""
+    step = FixedSizeSampled(Gaussian(1.0), 95, 100, relation="zero-out")
+    assert step.integrated_law("remove") is None
+    levels = np.linspace(-2.0, 2.0, 9)
+    most, _ = integrals_in_the_plane(np.array([1.0, 0.0]), ORIGIN, np.array([-1.0, 0.0]), 0.95, 1.0, levels)
+    other = [
+        integrals_in_the_plane(np.array([1.0, 0.0]), ORIGIN, np.array([-c, 0.0]), 0.95, 1.0, levels)[0]
+        for c in (0.0, 0.25, 0.5)
+    ]
+    assert any((found > most * 1.001).any() for found in other)
+
+
+@pytest.mark.parametrize(("sigma", "b", "n"), [(2.2, 256, 60_000), (1.0, 10, 1000), (5.0, 400, 1000)])
+def test_the_condition_on_the_rate_is_asked_for(sigma: float, b: int, n: int) -> None:
+    step = FixedSizeSampled(Gaussian(sigma), b, n, relation="zero-out")
+    holds = b / n * (1.0 + math.exp(2.0 / sigma**2)) <= 1.0
+    assert (step.integrated_law("remove") is not None) == holds
+
+
+@pytest.mark.parametrize(("rate", "sigma"), [(0.5, 2.0), (0.1, 2.0), (0.25, 4.0), (0.02, 1.6)])
+def test_two_adaptive_rounds_stay_below_delta(rate: float, sigma: float) -> None:
+    """All others are at -1 or at 1 in the second round, whichever tells more after the first.
+
+    On the line a round has the losses log w, or -log w where the others point the other way.
+    """
+    n = 100
+    step = FixedSizeSampled(Gaussian(sigma), round(rate * n), n)
+    bound = (step * 2).account.integrals
+    assert bound is not None
+    x = np.linspace(-9.0 * sigma, 2.0 + 9.0 * sigma, 4001)
+    width = x[1] - x[0]
+    q = np.exp(-0.5 * (x / sigma) ** 2) / (sigma * math.sqrt(2.0 * math.pi)) * width
+    w = 1.0 - rate + rate * np.exp((2.0 * x - 2.0) / sigma**2)
+    for epsilon in (0.0, 0.2, 0.5, 1.0, 2.0):
+        attack = 0.0
+        for first, ratio in ((q * w, w), (q, 1.0 / w)):
+            left = epsilon - np.log(ratio)
+            second = np.zeros_like(left)
+            for start in range(0, left.size, 500):
+                level = np.exp(left[start : start + 500])[:, None]
+                forward = np.maximum(w - level, 0.0) @ q
+                backward = np.maximum(1.0 - level * w, 0.0) @ q
+                second[start : start + 500] = np.maximum(forward, backward)
+            attack = max(attack, float(first @ second))
+        # the sums over a grid err by less than a millionth
+        assert attack <= bound.deltas(np.array([epsilon]))[0] + 1e-6
+        assert attack <= (step * 2).delta(epsilon=epsilon) + 1e-6
+
+
+def test_renyi_bounds_are_those_of_a_poisson_sample_of_half_the_noise() -> None:
+    step = FixedSizeSampled(Gaussian(2.2), 256, 60_000)
+    orders = np.array([1.1, 2.0, 8.0, 64.0, 1e4])
+    np.testing.assert_array_equal(step.rdp(orders), PoissonSampled(Gaussian(1.1), step.rate).rdp(orders))
+
+
+def test_rounds_of_other_loaders_join_with_laws_of_their_own() -> None:
+    fixed = FixedSizeSampled(Gaussian(2.2), 256, 60_000)
+    alone = (fixed * 5_000).epsilon(delta=1e-5)
+    both = (fixed * 5_000 + Gaussian(50.0) * 3).guarantee(delta=1e-5)
+    assert alone < both.upper < alone + (Gaussian(50.0) * 3).epsilon(delta=1e-6)
+    assert both.lower < both.upper
