@@ -419,6 +419,10 @@ MUTANTS: dict[str, Mutant] = {
     "emptied_record: losses above their cells": Mutant(
         zero("_refuse_losses_above_their_cells", "mechanisms.emptied_record", value=lambda *_: None), FIXED_SIZE
     ),
+    "replaced group: the norm of several": Mutant(
+        without("mechanisms.gaussian", "Gaussian.for_norm", "if norm == 1", "if True"),
+        ("tests/mechanisms/test_replaced_group.py",),
+    ),
     "replaced_record: p_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "p_error"), LOADERS),
     "replaced_record: q_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "q_error"), LOADERS),
     "replaced_record: blur": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "blur"), LOADERS),
