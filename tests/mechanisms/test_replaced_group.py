@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from dprounds import Gaussian, PoissonSampled
-from dprounds.errors import ParameterError
+from dprounds import Gaussian, PoissonSampled, Shuffled
+from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run
 
 
@@ -72,3 +72,18 @@ def test_more_records_cost_more_and_no_more_than_every_one_in_every_batch() -> N
 def test_a_group_that_is_too_large_is_refused() -> None:
     with pytest.raises(ParameterError, match="group_size must be at most 100, got 101"):
         group(1.0, 0.1, 101)
+
+
+def test_renyi_bounds_of_little_noise_are_those_without_sampling_where_no_other_is_known() -> None:
+    run = group(1.1, 0.01, 3) * 300
+    assert (
+        run.epsilon(delta=1e-5)
+        <= run.epsilon(delta=1e-5, method="optimal")
+        < (Gaussian(1.1 / 6) * 300).epsilon(delta=1e-5)
+    )
+
+
+def test_a_loader_that_chooses_its_batches_is_not_sampled_again() -> None:
+    for loader in (Shuffled(Gaussian(1.0), steps=10), PoissonSampled(Gaussian(1.0), 0.1)):
+        with pytest.raises(UnsupportedError, match="chooses its batches itself"):
+            PoissonSampled(loader, 0.1)

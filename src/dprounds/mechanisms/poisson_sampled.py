@@ -115,6 +115,11 @@ class PoissonSampled(Accounted, Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
             raise ParameterError(f"mechanism must be a mechanism, got {show(self.mechanism)}.")
+        if self.mechanism.sampling is not None:
+            raise UnsupportedError(
+                f"{type(self.mechanism).__name__} chooses its batches itself, and no Poisson sample is drawn of them: "
+                "account for it as it is."
+            )
         if not isinstance(self.mechanism, Sampleable):
             raise UnsupportedError(
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
