@@ -410,8 +410,8 @@ class Composition:
 
 
 def mass_from_above(law: LossLaw) -> float:
-    """What counts as an infinite loss from above."""
-    return min(law.infinite_mass + law.left_out, 1.0)
+    """What counts as an infinite loss from above; a mass that is no probability stays one, and is refused."""
+    return min(law.infinite_mass + law.left_out, 1.0) if law.left_out > 0 else law.infinite_mass
 
 
 def least_mass_of(parts: Iterable[tuple[LossLaw, int]]) -> float:
