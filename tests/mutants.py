@@ -27,6 +27,7 @@ BUDGET = ("tests/accounting/test_error_budget.py",)
 CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
+WINDOW = ("tests/numerics/test_lognormal_window.py",)
 ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
@@ -142,6 +143,30 @@ def no_error_of_averages() -> None:
 
     average: Callable[..., Any] = LognormalMean._average
     change(LognormalMean, "_average", lambda *given: average(*given)._replace(log_error=-1e300))
+
+
+def no_term_of_window(name: str) -> Callable[[], None]:
+    """A bound on what a window, or its polynomial, leaves out is nothing."""
+
+    def apply() -> None:
+        from dprounds.numerics.lognormal_window import Tilted
+
+        change(Tilted, name, lambda *_: 0.0)
+
+    return apply
+
+
+def no_error_of_values() -> None:
+    """Averages of one value in a window are exact."""
+    from dprounds.numerics.lognormal_window import LognormalWindow
+
+    average: Callable[..., Any] = LognormalWindow.average_for
+
+    def exact(*given: Any) -> Any:
+        found = average(*given)
+        return found._replace(errors=0.0 * found.errors)
+
+    change(LognormalWindow, "average_for", exact)
 
 
 def no_rounding_of_allocation() -> None:
@@ -352,6 +377,44 @@ MUTANTS: dict[str, Mutant] = {
     "allocation: ends": Mutant(no_term_of_allocation("_log_beyond"), ALLOCATION),
     "allocation: averages": Mutant(no_error_of_averages, ALLOCATION),
     "allocation: rounding": Mutant(no_rounding_of_allocation, ALLOCATION),
+    "window: values": Mutant(no_error_of_values, WINDOW),
+    "window: tails": Mutant(no_term_of_window("_tails"), WINDOW),
+    "window: window": Mutant(no_term_of_window("_missing_of_window"), WINDOW),
+    "window: interpolation": Mutant(no_term_of_window("_interpolation"), WINDOW),
+    "window: turned": Mutant(
+        lambda: change(
+            importlib.import_module("dprounds.numerics.lognormal_window").Tilted,
+            "_sum_of_errors",
+            staticmethod(lambda sizes, errors, bounds: 2.0 * float(sizes @ errors)),
+        ),
+        WINDOW,
+    ),
+    "window: rounding": Mutant(zero("UNIT_ROUNDOFF", "numerics.lognormal_window", value=1e-30), WINDOW),
+    "lognormal_window: SMALL": Mutant(zero("SMALL", "numerics.lognormal_window", value=40.0), WINDOW),
+    "lognormal_window: SERIES": Mutant(zero("SERIES", "numerics.lognormal_window", value=2), WINDOW),
+    "lognormal_window: LARGEST_ERROR": Mutant(
+        zero("LARGEST_ERROR", "numerics.lognormal_window", value=math.inf), WINDOW
+    ),
+    "window: faces of a power": Mutant(
+        without("numerics.lognormal_window", "LognormalWindow.log_fall", "if not self.is_cut:", "if True:"), WINDOW
+    ),
+    "window: faces of psi": Mutant(
+        without("numerics.lognormal_window", "Tilted._log_turned", "if of.is_cut:", "if False:"), WINDOW
+    ),
+    "window: left out by other values": Mutant(
+        without("numerics.lognormal_window", "_chance_of_large_value", "(count - 1) * tails[0]", "0.0"), WINDOW
+    ),
+    "window: left out by its own value": Mutant(
+        without("numerics.lognormal_window", "_chance_of_large_value", " + tails[1]", ""), WINDOW
+    ),
+    "law: left out": Mutant(
+        without("accounting.law", "mass_from_above", "law.infinite_mass + law.left_out", "law.infinite_mass"),
+        ("tests/accounting/test_left_out.py",),
+    ),
+    "law: left out from below": Mutant(
+        without("accounting.law", "least_mass_of", "(law.infinite_mass, rounds)", "(mass_from_above(law), rounds)"),
+        ("tests/accounting/test_left_out.py",),
+    ),
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
     "integrated: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.integrated"), INTEGRALS),
     "integrated: whether a root is too large": Mutant(
@@ -367,6 +430,10 @@ MUTANTS: dict[str, Mutant] = {
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "emptied_record: losses above their cells": Mutant(
         zero("_refuse_losses_above_their_cells", "mechanisms.emptied_record", value=lambda *_: None), FIXED_SIZE
+    ),
+    "replaced group: the norm of several": Mutant(
+        without("mechanisms.gaussian", "Gaussian.for_norm", "if norm == 1", "if True"),
+        ("tests/mechanisms/test_replaced_group.py",),
     ),
     "replaced_record: p_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "p_error"), LOADERS),
     "replaced_record: q_error": Mutant(forgets("mechanisms.replaced_record", "replaced_cells", "q_error"), LOADERS),

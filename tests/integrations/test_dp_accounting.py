@@ -443,7 +443,8 @@ def test_every_event_that_dp_accounting_takes_is_supported_or_listed_in_the_how_
     classes = [
         kind for kind in vars(dp_event).values() if isinstance(kind, type) and issubclass(kind, dp_event.DpEvent)
     ]
-    assert {kind.__name__ for kind in classes} == {"DpEvent", "EpsilonDeltaDpEvent", *EXAMPLES} & set(vars(dp_event))
+    newer = {"EpsilonDeltaDpEvent", "ExponentialMechanismDpEvent", "PermuteAndFlipDpEvent", "DiscreteGaussianDpEvent"}
+    assert {kind.__name__ for kind in classes} == {"DpEvent", *newer, *EXAMPLES} & set(vars(dp_event))
     theirs = {"PLDAccountant": dp.pld.PLDAccountant, "RdpAccountant": dp.rdp.RdpAccountant}
     refused = {
         (name, relation.name, accountant)
@@ -474,6 +475,13 @@ import math
 import attr, dp_accounting
 from dp_accounting import dp_event
 
+def stand_in(name, **fields):
+    if not hasattr(dp_event, name):
+        setattr(dp_event, name, attr.make_class(name, fields, bases=(dp_event.DpEvent,), frozen=True))
+
+stand_in("ExponentialMechanismDpEvent", epsilon=attr.ib())
+stand_in("PermuteAndFlipDpEvent", epsilon=attr.ib())
+stand_in("DiscreteGaussianDpEvent", sigma=attr.ib(), sensitivity=attr.ib(default=1.0), dimension=attr.ib(default=None))
 if not hasattr(dp_event, "EpsilonDeltaDpEvent"):
     @attr.s(frozen=True, slots=True, auto_attribs=True)
     class EpsilonDeltaDpEvent(dp_event.DpEvent):
@@ -506,6 +514,28 @@ for everything in (event(math.inf, 0.0), event(0.0, 1.0)):
 for bad in (event(math.nan, 0.0), event(-1.0, 0.0), event(1.0, math.nan), event(1.0, 1.5), event(1.0, None)):
     assert not ExactAccountant().supports(bad), bad
 assert not ExactAccountant().supports(dp_accounting.PoissonSampledDpEvent(0.1, event(1.0, 0.0)))
+
+from dprounds import DiscreteGaussian, ExponentialMechanism, PureDP
+for relation in dp_accounting.NeighboringRelation:
+    choices = dp_event.ExponentialMechanismDpEvent(1.0), dp_event.PermuteAndFlipDpEvent(2.0)
+    both = dp_accounting.ComposedDpEvent(list(choices))
+    assert run_from_dp_event(both, neighboring_relation=relation) == ExponentialMechanism(1.0) + PureDP(2.0)
+    discrete = dp_event.DiscreteGaussianDpEvent(3.0, 1.0, 1)
+    replaced = relation is dp_accounting.NeighboringRelation.REPLACE_ONE
+    assert ExactAccountant(relation).supports(discrete) != replaced
+assert run_from_dp_event(discrete) == DiscreteGaussian(3.0) * 1
+assert run_from_dp_event(dp_event.ExponentialMechanismDpEvent(0.0)) == Run()
+assert run_from_dp_event(dp_event.PermuteAndFlipDpEvent(0.0)) == Run()
+assert ExactAccountant().compose(dp_event.DiscreteGaussianDpEvent(0.0, 1.0, 1)).get_epsilon(0.5) == math.inf
+for bad in (
+    dp_event.DiscreteGaussianDpEvent(3.0, 2.0, 1),
+    dp_event.DiscreteGaussianDpEvent(3.0, 1.0, 7),
+    dp_event.DiscreteGaussianDpEvent(3.0),
+    dp_event.ExponentialMechanismDpEvent(-1.0),
+    dp_event.ExponentialMechanismDpEvent(math.nan),
+    dp_event.PermuteAndFlipDpEvent(math.inf),
+):
+    assert not ExactAccountant().supports(bad), bad
 """
 
 
@@ -513,6 +543,17 @@ def test_an_epsilon_and_delta_is_the_worst_mechanism_with_them() -> None:
     """The event is newer than version 0.6.0: there a class of the same name and fields stands for it."""
     found = subprocess.run([sys.executable, "-c", STAND_IN], check=False, capture_output=True, text=True, timeout=120)
     assert found.returncode == 0, found.stderr[-2000:]
+
+
+def test_attackers_are_bounded_as_the_run_bounds_them() -> None:
+    accountant = ExactAccountant().compose(dp.GaussianDpEvent(2.0), 3)
+    rates = np.array([0.01, 0.1, 0.5])
+    assert np.array_equal(accountant.get_true_positive_rates(rates), 1.0 - (Gaussian(2.0) * 3).trade_off(rates))
+    assert accountant.get_true_positive_rates(0.1) == 1.0 - (Gaussian(2.0) * 3).trade_off(0.1)
+    nothing = ExactAccountant().compose(dp.NonPrivateDpEvent())
+    assert nothing.get_true_positive_rates(0.1) == 1.0
+    assert np.array_equal(nothing.get_true_positive_rates(rates), np.ones(3))
+    assert ExactAccountant().get_true_positive_rates(0.5) == 0.5
 
 
 def test_each_relation_has_its_word() -> None:

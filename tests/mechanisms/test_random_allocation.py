@@ -77,6 +77,55 @@ def test_one_epoch_is_that_of_a_laplace_inversion(
     assert upper - lower <= 1e-7 * upper
 
 
+# Noise, steps, epochs, delta: small losses, of which large powers of S tell.
+SMALL_LOSSES = [
+    (20.0, 1000, 5, 1e-6),
+    (2.0, 10_000, 1, 1e-6),
+    (34.377, 17_659, 3, 5.8e-9),
+    (25.76, 19, 2, 1.6e-11),
+    (50.0, 2, 10, 1e-4),
+    (1.664, 67_750, 148, 1.6e-10),
+    (9.761, 85_011, 11, 1e-6),
+    (4.0, 100_000, 1000, 1e-12),
+]
+
+
+@pytest.mark.parametrize(("sigma", "steps", "epochs", "delta"), SMALL_LOSSES)
+def test_small_losses_are_known_to_a_billionth(sigma: float, steps: int, epochs: int, delta: float) -> None:
+    found = (RandomAllocation(Gaussian(sigma), steps=steps) * epochs).guarantee(delta=delta)
+    assert found.method == "exact"
+    assert 0.0 < found.lower <= found.upper <= found.lower * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.02, 0.06])
+@pytest.mark.parametrize("sigma", [25.0, 40.0])
+def test_two_steps_with_much_noise_are_bracketed(sigma: float, epsilon: float) -> None:
+    laws = (RandomAllocation(Gaussian(sigma), steps=2) * 1).laws
+    lower, upper = Profile({"remove": laws["remove"]}).delta(epsilon)
+    assert laws["remove"].infinite_mass > 0  # by a window
+    assert lower <= epoch_delta_of_two(sigma, epsilon) <= upper
+    assert upper - lower <= 1e-9 * upper
+
+
+# By `epoch_delta` of tests/references/allocation.py, in 40 digits.
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epsilon", "direction", "truth"),
+    [
+        (20.0, 1000, 0.005, "remove", 3.401993333494525e-07),
+        (20.0, 1000, 0.005, "add", 3.401814531904928e-07),
+        (2.0, 10_000, 0.017, "remove", 1.044578081438194e-06),
+        (2.0, 10_000, 0.017, "add", 1.023272993909364e-06),
+    ],
+)
+def test_one_epoch_of_small_loss_is_that_of_a_laplace_inversion(
+    sigma: float, steps: int, epsilon: float, direction: str, truth: float
+) -> None:
+    laws = (RandomAllocation(Gaussian(sigma), steps=steps) * 1).laws
+    lower, upper = Profile({direction: laws[direction]}).delta(epsilon)
+    assert lower <= truth <= upper
+    assert upper - lower <= 1e-9 * upper
+
+
 def test_monte_carlo_agrees() -> None:
     sigma, steps, epochs, draws = 1.2, 20, 3, 200_000
     generator = np.random.default_rng(20)

@@ -48,6 +48,13 @@ def test_allocation_of_the_same_batches_is_named() -> None:
     assert (epoch.allocated * 10).epsilon(delta=1e-5) < 0.2 * (epoch * 10).guarantee(delta=1e-5).lower
 
 
+@pytest.mark.parametrize(("epochs", "epsilon"), [(1, 0.27167), (10, 0.88054), (60, 2.34052)])
+def test_what_allocation_of_the_same_batches_costs(epochs: int, epsilon: float) -> None:
+    found = (Shuffled(Gaussian(1.1), 234).allocated * epochs).guarantee(delta=1e-5)
+    assert found.method == "exact"
+    assert found.epsilon == pytest.approx(epsilon, abs=5e-6)
+
+
 def densities(records: tuple[int, ...], sigma: float, x: Array) -> Array:
     """The density of both noisy sums of two shuffled batches of two records each, on a grid."""
     total = np.zeros((x.size, x.size))

@@ -11,7 +11,7 @@ losses add up over the rounds, and this file holds the library's one product of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import CellsOf
 from dprounds.accounting.contradictions import refuse_contradictions
-from dprounds.accounting.over_rounds import probability_of_any, sum_of_losses, total_over_rounds
+from dprounds.accounting.over_rounds import least_mass, probability_of_any, sum_of_losses, total_over_rounds
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.steps import Turnable
 from dprounds.accounting.sums import Sum
@@ -128,6 +128,9 @@ class LossLaw:
         Two losses that have a probability of their own, if there are such: a lattice is laid through both.
     infinite_mass
         An upper bound on :math:`P(L = \infty)`, in [0, 1], of which `least_mass` makes a lower one.
+    left_out
+        An upper bound on the probability of outputs that K leaves out. From above they count as infinite losses, and
+        from below as nothing.
     max_loss
         An upper bound on the finite losses; `inf` where there is none.
     exact_max_loss
@@ -168,6 +171,7 @@ class LossLaw:
     lattice: Lattice | None = None
     atoms: tuple[float, float] | None = None
     infinite_mass: float = 0.0
+    left_out: float = 0.0
     max_loss: float = math.inf
     exact_max_loss: Fraction | None = None
     max_loss_is_least: bool = False
@@ -185,7 +189,7 @@ class LossLaw:
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
         if not self.most_nodes:
-            refuse_contradictions(self.of, self.max_loss, self.infinite_mass, np.empty(0), np.empty(0))
+            refuse_contradictions(self.of, self.max_loss, mass_from_above(self), np.empty(0), np.empty(0))
             return
         far = 1.0
         if self.most_nodes >= FEWEST_SMOOTHED and 0 < self.max_loss < math.inf:
@@ -194,7 +198,7 @@ class LossLaw:
         values = np.empty(0)
         with np.errstate(all="ignore"), suppress(NumericalError, OverflowError):  # refused where it is used
             values = np.asarray(np.real(self.log_moment(t)))
-        refuse_contradictions(self.of, self.max_loss, self.infinite_mass, t[: values.size], values)
+        refuse_contradictions(self.of, self.max_loss, mass_from_above(self), t[: values.size], values)
 
     def __mul__(self, rounds: int) -> Composition:
         """This law, of independent rounds."""
@@ -331,8 +335,13 @@ class Composition:
 
     @cached_property
     def infinite_mass(self) -> float:
-        """An upper bound on the probability that some round has infinite loss; `least_mass` makes a lower one."""
-        return probability_of_any((law.infinite_mass, rounds) for law, rounds in self.parts)
+        """An upper bound on the probability that some round has infinite loss, or an output that is left out."""
+        return probability_of_any((mass_from_above(law), rounds) for law, rounds in self.parts)
+
+    @cached_property
+    def least_infinite_mass(self) -> float:
+        """A lower bound on the probability that some round has infinite loss."""
+        return least_mass_of(self.parts)
 
     @cached_property
     def seen(self) -> float:
@@ -398,6 +407,16 @@ class Composition:
         refuse_contradictions(
             self.parts[0][0].of if self.parts else "An empty run", self.max_loss, self.infinite_mass, t, values
         )
+
+
+def mass_from_above(law: LossLaw) -> float:
+    """What counts as an infinite loss from above; a mass that is no probability stays one, and is refused."""
+    return min(law.infinite_mass + law.left_out, 1.0) if law.left_out > 0 else law.infinite_mass
+
+
+def least_mass_of(parts: Iterable[tuple[LossLaw, int]]) -> float:
+    """A lower bound on the probability of an infinite loss: outputs that are left out may have none."""
+    return least_mass(probability_of_any((law.infinite_mass, rounds) for law, rounds in parts))
 
 
 def _second_moment(law: LossLaw, t: float, h: float, fall: float, value: float, rise: float) -> float:

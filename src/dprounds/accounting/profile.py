@@ -20,7 +20,6 @@ from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.over_rounds import least_mass
 from dprounds.accounting.place import line_with_nodes_of, saddle_at_epsilon
 from dprounds.accounting.root import LEAST_RESOLVED, epsilon_by, guessed_root
 from dprounds.accounting.saddle import Saddle
@@ -278,7 +277,7 @@ def _with_mass(law: Composition, finite: Bracket) -> Bracket:
     if not mass:
         return finite
     return Bracket(
-        (least_mass(mass) + finite.lower) * (1.0 - 2.0 * UNIT_ROUNDOFF),
+        (law.least_infinite_mass + finite.lower) * (1.0 - 2.0 * UNIT_ROUNDOFF),
         min((mass + finite.upper) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0),
     )
 
@@ -324,7 +323,7 @@ def _summed_epsilon(
     if law.infinite_mass:
         rest = Bracket(
             (delta - law.infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF),
-            (delta - least_mass(law.infinite_mass)) * (1.0 + 2.0 * UNIT_ROUNDOFF),
+            (delta - law.least_infinite_mass) * (1.0 + 2.0 * UNIT_ROUNDOFF),
         )
     if not rest.lower > 0:
         raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")

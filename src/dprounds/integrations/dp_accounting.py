@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
 from dprounds.errors import ParameterError, UnsupportedError
@@ -22,12 +23,15 @@ from dprounds.integrations.granted import GrantedRun
 from dprounds.mechanisms import (
     ZCDP,
     ApproximateDP,
+    DiscreteGaussian,
     DiscretePair,
+    ExponentialMechanism,
     FixedSizeSampled,
     Gaussian,
     Laplace,
     MixtureOfGaussians,
     PoissonSampled,
+    PureDP,
     RandomizedResponse,
     RdpCurve,
 )
@@ -74,8 +78,8 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
 
     Supports Gaussian, Laplace, their Poisson samples, discrete Laplace of sensitivity one, randomized response,
     mixtures of Gaussians, samples of Gaussian releases without replacement, truncated Poisson samples of them, zCDP,
-    (epsilon, delta), no-op and non-private events, and compositions of them at any depth. It refuses every other event,
-    and says why.
+    (epsilon, delta), exponential mechanisms, permute-and-flip, discrete Gaussian noise in one dimension, no-op and
+    non-private events, and compositions of them at any depth. It refuses every other event, and says why.
 
     Parameters
     ----------
@@ -184,6 +188,18 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
         epsilon = _validate.real("target_epsilon", target_epsilon, _validate.EPSILON)
         run = self.run
         return 1.0 if NON_PRIVATE in run.mechanisms else float(run.delta(epsilon=epsilon, method=self._method))
+
+    def get_true_positive_rates(self, false_positive_rates: ArrayLike) -> float | NDArray[np.float64]:
+        """Upper bounds of the share of members that an attacker finds with these shares of false alarms."""
+        rates = _validate.real_array("false_positive_rates", false_positive_rates, CLOSED_DELTA)
+        run = self.run
+        if not run.parts:  # the attacker guesses
+            found = rates
+        elif NON_PRIVATE in run.mechanisms:
+            found = np.ones_like(rates)
+        else:
+            found = np.asarray(1.0 - run.trade_off(rates))
+        return found if rates.ndim else float(found)
 
 
 def run_from_dp_event(event: DpEvent, *, neighboring_relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> Run:
@@ -345,6 +361,28 @@ def _epsilon_delta(event: Any, relation: NeighboringRelation) -> Run:  # noqa: A
     return ApproximateDP(epsilon, delta) * 1 if epsilon or delta else Run()
 
 
+def _exponential(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """A choice of bounded range, between neighbours by the accountant's relation."""
+    epsilon = _validate.real("epsilon", event.epsilon, _validate.FINITE_EPSILON)
+    return ExponentialMechanism(epsilon) * 1 if epsilon else Run()
+
+
+def _permute_and_flip(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    """Of it no more is proven here than that it is pure."""
+    epsilon = _validate.real("epsilon", event.epsilon, _validate.FINITE_EPSILON)
+    return PureDP(epsilon) * 1 if epsilon else Run()
+
+
+def _discrete_gaussian(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
+    sigma = _validate.real("sigma", event.sigma, NOISE)
+    sensitivity = _validate.real("sensitivity", event.sensitivity, NOISE)
+    if relation is REPLACE_ONE or sensitivity != 1 or event.dimension != 1:
+        raise _RefusedError(
+            event, "Discrete Gaussian noise is accounted here in one dimension, and where neighbours differ by one."
+        )
+    return DiscreteGaussian(sigma) * 1 if sigma else NON_PRIVATE * 1
+
+
 def _poisson_sampled(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
     rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
     whole = _run(event.event, relation)
@@ -440,5 +478,11 @@ _DESCRIBED: dict[type, Callable[[Any, NeighboringRelation], Run]] = {
     dp_event.MixtureOfGaussiansDpEvent: _mixture,
     dp_event.TruncatedSubsampledGaussianDpEvent: _truncated,
 }
-if hasattr(dp_event, "EpsilonDeltaDpEvent"):  # newer than version 0.6.0
-    _DESCRIBED[dp_event.EpsilonDeltaDpEvent] = _epsilon_delta
+# newer than version 0.6.0
+_NEWER: dict[str, Callable[[Any, NeighboringRelation], Run]] = {
+    "EpsilonDeltaDpEvent": _epsilon_delta,
+    "ExponentialMechanismDpEvent": _exponential,
+    "PermuteAndFlipDpEvent": _permute_and_flip,
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+}
+_DESCRIBED |= {getattr(dp_event, name): describe for name, describe in _NEWER.items() if hasattr(dp_event, name)}

@@ -100,6 +100,10 @@ class Gaussian(Accounted, Mechanism):
 
         return replaced(self.noise_multiplier, rate)
 
+    def for_norm(self, norm: int) -> Gaussian:
+        """The same noise for records of so many times the norm, rounded down."""
+        return self if norm == 1 else Gaussian(math.nextafter(self.noise_multiplier / norm, 0.0))
+
 
 def _slopes(sigma: float, rate: float, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:
     """The derivatives of K at a row z, given K; at rate one M is exp(p (p - 1) / 2 sigma^2)."""

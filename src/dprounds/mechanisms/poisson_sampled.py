@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dprounds._validate import SAMPLING_RATE, choice, count, real, show
 from dprounds.accounting.law import LossLaw
-from dprounds.errors import ParameterError, UnsupportedError
+from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import (
     ABSOLUTE_ERROR,
@@ -26,6 +26,7 @@ from dprounds.mechanisms.base import (
     Mechanism,
     of_part,
 )
+from dprounds.mechanisms.grouped_batches import Part, log_mean_exp, mixed_cells
 from dprounds.mechanisms.sampling import (
     Groupable,
     Replaceable,
@@ -50,7 +51,11 @@ Array = NDArray[np.float64]
 POISSON_RELATIONS = (ADD_REMOVE, ZERO_OUT, REPLACE_ONE)
 # Records of one group: each costs an exponential a node.
 LARGEST_GROUP = 1000
+# Records of one group that are replaced: each number of them in a batch has a lattice of its own.
+LARGEST_REPLACED_GROUP = 100
 LEAST_CHANCE = 1e-300
+# The part of epsilon that a lattice may cost where the law of a group is a bound.
+LATTICE_PRECISION = 1e-5
 # A loss of which the exponential of the negative is 0.
 INFINITE = 1e4
 # Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
@@ -83,7 +88,7 @@ class PoissonSampled(Accounted, Mechanism):
         record which is replaced moves the sum twice as far is counted here.
     group_size
         The guarantee is for so many records together, those of one person or household; each is sampled by itself. For
-        `Gaussian` only.
+        `Gaussian` only. Where several are replaced, it is an upper bound, and a guarantee says ``"bound"``.
 
     Theorem
     -------
@@ -110,6 +115,11 @@ class PoissonSampled(Accounted, Mechanism):
     def __post_init__(self) -> None:
         if not isinstance(self.mechanism, Mechanism):
             raise ParameterError(f"mechanism must be a mechanism, got {show(self.mechanism)}.")
+        if self.mechanism.sampling is not None:
+            raise UnsupportedError(
+                f"{type(self.mechanism).__name__} chooses its batches itself, and no Poisson sample is drawn of them: "
+                "account for it as it is."
+            )
         if not isinstance(self.mechanism, Sampleable):
             raise UnsupportedError(
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
@@ -125,20 +135,58 @@ class PoissonSampled(Accounted, Mechanism):
                 f"What a Poisson-sampled {type(self.mechanism).__name__} costs a group of {self.group_size} records is "
                 "not known here: sample a Gaussian, or set group_size to 1."
             )
-        if self.relation == REPLACE_ONE and not (isinstance(self.mechanism, Replaceable) and self.group_size == 1):
+        if self.relation == REPLACE_ONE and not isinstance(self.mechanism, Replaceable):
             raise UnsupportedError(
-                "What a Poisson sample costs where one record is replaced by another is known here for Gaussian noise, "
-                "and a group_size of 1."
+                "What a Poisson sample costs where one record is replaced by another is known here for Gaussian noise."
             )
-        if self.group_size > LARGEST_GROUP:
-            raise ParameterError(f"group_size must be at most {LARGEST_GROUP}, got {self.group_size}.")
+        most = LARGEST_REPLACED_GROUP if self.relation == REPLACE_ONE else LARGEST_GROUP
+        if self.group_size > most:
+            raise ParameterError(f"group_size must be at most {most}, got {self.group_size}.")
 
     @cached_property
     def _replaced(self) -> Replaced | None:
         """A record that is replaced by another; None where it is present or absent, and at rate 0."""
-        if self.relation != REPLACE_ONE or not self.sampling_rate:
+        if self.relation != REPLACE_ONE or not self.sampling_rate or self._members:
             return None
-        return cast(Replaceable, self.mechanism).replaced(self.sampling_rate)  # the constructor has made sure
+        # the constructor has made sure; at rate one all records of a group are in every batch
+        return cast(Replaceable, self._louder[-1]).replaced(self.sampling_rate)
+
+    @cached_property
+    def _chances(self) -> list[Fraction]:
+        """Of each number of the group's records in a batch."""
+        rate, k = Fraction(self.sampling_rate), self.group_size
+        return [math.comb(k, i) * rate**i * (1 - rate) ** (k - i) for i in range(k + 1)]
+
+    @cached_property
+    def _members(self) -> list[tuple[float, PoissonSampled]]:
+        """Where a group is replaced: what i of its records cost as one of i times the norm, each with its weight.
+
+        They are seen with the chance that any of the group is in the batch, rounded up.
+        """
+        if self.relation != REPLACE_ONE or self.group_size == 1 or not 0 < self.sampling_rate < 1:
+            return []
+        some = 1 - self._chances[0]
+        rate = float(some)
+        rate = rate if Fraction(rate) >= some else math.nextafter(rate, 2.0)
+        return [
+            (float(chance / some), replace(self, mechanism=mechanism, sampling_rate=min(rate, 1.0), group_size=1))
+            for chance, mechanism in zip(self._chances[1:], self._louder, strict=True)
+        ]
+
+    @property
+    def _louder(self) -> list[Mechanism]:
+        """The mechanism for records of 1, 2, ... times the norm, as many as the group has."""
+        mechanism = cast(Replaceable, self.mechanism)
+        return [mechanism.for_norm(i) for i in range(1, self.group_size + 1)]
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether the pair is one of real neighbours: not that of a group that is replaced."""
+        return not self._members
+
+    def attack_law(self, direction: str) -> LossLaw:
+        """Of real neighbours: all records of the group are replaced by empty ones."""
+        return self.law(direction) if self.is_tight else replace(self, relation=ZERO_OUT).law(REMOVE)
 
     @cached_property
     def _other_pair(self) -> Mechanism | None:
@@ -151,11 +199,9 @@ class PoissonSampled(Accounted, Mechanism):
             return None if self._replaced is None else self._replaced.bound
         if self.group_size == 1:
             return None
-        rate, k = Fraction(self.sampling_rate), self.group_size
-        chances = [math.comb(k, i) * rate**i * (1 - rate) ** (k - i) for i in range(k + 1)]
         # a probability below the doubles is raised: a larger shift that is likelier costs more
-        rounded = [max(float(chance), LEAST_CHANCE) if chance else 0.0 for chance in chances]
-        return cast(Groupable, self.mechanism).moved_by(range(k + 1), rounded)
+        rounded = [max(float(chance), LEAST_CHANCE) if chance else 0.0 for chance in self._chances]
+        return cast(Groupable, self.mechanism).moved_by(range(self.group_size + 1), rounded)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -175,6 +221,10 @@ class PoissonSampled(Accounted, Mechanism):
         return _remembered_law(self.mechanism, self.sampling_rate, direction)
 
     def _rdp(self, orders: Array) -> Array:
+        if self._members:
+            t = orders - 1.0
+            costs = log_mean_exp(*zip(*((w, t * one._bounds(orders)) for w, one in self._members), strict=True))
+            return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self._other_pair is not None:
             return self._other_pair._bounds(orders)
         if self._pure_epsilon() == 0:
@@ -199,9 +249,25 @@ class PoissonSampled(Accounted, Mechanism):
         return above(bound, (error + RELATIVE_ERROR) * bound + ABSOLUTE_ERROR)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
+        if self._members:
+            if np.iscomplexobj(z):
+                raise NumericalError("The moments of a group that is replaced are known on the real axis alone.")
+            return log_mean_exp(*zip(*((w, one._log_moment(z, direction)) for w, one in self._members), strict=True))
         return self.law(direction).log_moment(z)
 
     def _law(self, direction: str) -> LossLaw:
+        if self._members:
+            parts = [(weight, one.law(direction).cells) for weight, one in self._members]
+            return LossLaw(
+                of=self,
+                log_moment=lambda z: self._log_moment(z, direction),
+                cells=partial(mixed_cells, [Part(weight, cells) for weight, cells in parts if cells is not None]),
+                max_loss_is_least=True,
+                seen=self._members[0][1].sampling_rate,
+                most_nodes=0,
+                is_attained=False,
+                lattice_precision=LATTICE_PRECISION,
+            )
         if self._replaced is not None and self._replaced.cells is not None:
             bound = self._replaced.bound
             return LossLaw(
@@ -241,6 +307,8 @@ class PoissonSampled(Accounted, Mechanism):
         )
 
     def _max_loss(self, direction: str) -> float:
+        if self._members:
+            return math.inf
         if self._other_pair is not None:
             return self._other_pair._max_loss(direction)
         if self.sampling_rate in (0.0, 1.0):

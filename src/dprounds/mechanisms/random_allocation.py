@@ -17,6 +17,7 @@ from dprounds.mechanisms.base import ABSOLUTE_ERROR, ADD, ADD_REMOVE, BOTH_DIREC
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.lognormal_mean import LognormalMean, Means
+from dprounds.numerics.lognormal_window import LognormalWindow
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
 __all__ = ["RandomAllocation"]
@@ -31,6 +32,15 @@ MOST_NODES = 2**13
 # Lines are put no further out than this part of what K is known up to on the axis, and where K is cheap.
 PART_OF_AXIS = 0.6
 LARGEST_T = 40.0
+# A mean of lognormal values has a window if its deviation is below the first number, and powers are known up to the
+# second one, or to all that are of use: the third, over the deviation.
+WIDEST_WINDOW = 0.045
+LEAST_REACH = 66.0
+MOST_USED = 8.0
+# From this deviation of one value's logarithm on, it is tried whether the largest power is known.
+LARGE_DEVIATION = 0.4
+# Lines are put no further out than this part of the largest power of a window.
+PART_OF_REACH = 0.62
 # Below this t = order - 1 the Rényi bound of a larger order, which is not smaller, is taken too: there the error of M
 # counts for more than the order.
 SMALL_T = 1.0 / 64.0
@@ -187,6 +197,61 @@ class RandomAllocation(Accounted, Mechanism):
             return value.real, error
         return np.where(power.imag < 0, np.conj(value), value), error
 
+    def _windows(self, direction: str) -> list[tuple[LognormalWindow, int]]:
+        """For large powers of a mean that is close to one: windows of the blocks, or none.
+
+        Where those of one direction do not reach far, one value may be as large as all others, and neither has one.
+        """
+        cut = [LognormalWindow(mean.deviation, mean.count, is_cut=True) for mean, _ in self._blocks]
+        suits = all(
+            window.count > 1
+            and window.spread <= WIDEST_WINDOW
+            and window.most_power >= min(LEAST_REACH, MOST_USED / window.spread)
+            and (window.deviation < LARGE_DEVIATION or window.is_resolved)
+            for window in cut
+        )
+        if not suits:
+            return []
+        return [
+            (replace(window, is_cut=direction != ADD), times)
+            for window, (_, times) in zip(cut, self._blocks, strict=True)
+        ]
+
+    def _window_law(self, windows: list[tuple[LognormalWindow, int]], direction: str) -> LossLaw:
+        """The law by windows; of a removed record, without the outputs at which a value is above its bound."""
+
+        def moments(z: Numbers) -> tuple[Numbers, Array]:
+            power = -z if direction == ADD else z + 1.0
+            upward = power.real + 1j * np.abs(power.imag)
+            value, error = np.zeros(z.size, dtype=np.complex128), np.zeros(z.size)
+            for window, times in windows:
+                found = _window_means(window, upward.tobytes())
+                value += times * found.logs
+                error += times * found.errors
+            if not np.iscomplexobj(z):
+                return value.real, error
+            return np.where(power.imag < 0, np.conj(value), value), error
+
+        def ceiling(t: float, s: Array) -> Array:
+            value, error = moments(np.array([t]))
+            power = -t if direction == ADD else t + 1.0
+            positive = np.maximum(s, np.finfo(float).tiny)
+            fall = sum(times * np.minimum(window.log_fall(power, positive), 0.0) for window, times in windows)
+            return np.asarray(float(_above(value.real, error)[0]) + fall, dtype=np.float64)
+
+        left_out = sum(times * window.left_out for window, times in windows) if direction != ADD else 0.0
+        reach = min(window.most_power for window, _ in windows)
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: moments(z)[0],
+            moment_error=lambda z: moments(z)[1],
+            ceiling=ceiling,
+            left_out=left_out * (1.0 + 8.0 * UNIT_ROUNDOFF),
+            largest_t=PART_OF_REACH * reach - 1.0,
+            is_attained=self.participations == 1,
+            most_nodes=MOST_NODES,
+        )
+
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         always = self._always
         return self._moments(z, direction)[0] if always is None else always._log_moment(z, direction)
@@ -195,6 +260,9 @@ class RandomAllocation(Accounted, Mechanism):
         always = self._always
         if always is not None:
             return replace(always.law(), of=self)
+        windows = self._windows(direction)
+        if windows:
+            return self._window_law(windows, direction)
         blocks = self._blocks
 
         def ceiling(t: float, s: Array) -> Array:
@@ -275,6 +343,15 @@ class RandomAllocation(Accounted, Mechanism):
 def _above(value: Array, error: Array) -> Array:
     """K on the axis, from above, given the relative error of M."""
     return np.where(error < 0.25, value + 2.0 * error, math.inf)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _window_means(window: LognormalWindow, powers: bytes) -> Means:
+    """The means at the powers behind these bytes."""
+    found = window.means(np.frombuffer(powers, dtype=np.complex128))
+    if np.isnan(found.logs).any() or np.isnan(found.errors).any():
+        raise NumericalError("A mean of lognormal values is not a number in doubles.")
+    return found
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

@@ -138,6 +138,10 @@ class Replaceable(Protocol):
         """The pair at a rate in (0, 1], which must be symmetric."""
         ...
 
+    def for_norm(self, norm: int) -> Mechanism:
+        """The same noise for records of so many times the norm, or a little less noise."""
+        ...
+
 
 def nothing_law(of: object) -> LossLaw:
     """That of a round which releases nothing."""
