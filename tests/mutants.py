@@ -523,6 +523,9 @@ MUTANTS: dict[str, Mutant] = {
     "steps: TERM_ROUNDINGS": Mutant(
         zero("TERM_ROUNDINGS", "accounting.steps"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
     ),
+    "laplace: a ceiling": Mutant(
+        without("mechanisms.laplace", "Laplace._ceiling", "0.5 * a + np.log1p(0.5 / s)", "0.5 * a"), ROUNDS
+    ),
     "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
@@ -531,6 +534,7 @@ MUTANTS: dict[str, Mutant] = {
     "checker: a ceiling's angle": checker_with(
         "return (total * (self.variance * theta * theta / 2).exp())", "return (total)"
     ),
+    "checker: a ceiling of Laplace noise": checker_with("between.min(y.cosh() / (2 * height))", "0"),
     "checker: a ceiling's window": checker_with("self.outside * self._turned(angle) + 2", "2"),
     "checker: a ceiling's quadrature": checker_with("+ 2 * self._growth(strip, angle + strip) * self.top", ""),
     "checker: a strip that is too wide": checker_with('_require(fits, "angle_strip', '_require(True, "angle_strip'),

@@ -13,7 +13,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -115,13 +115,13 @@ def _ball(number: Fraction | int) -> Ball:
     return arb(fmpq(number.numerator, number.denominator))
 
 
-def _formula(part: Values) -> Callable[[Ball], Ball]:
-    """M of a mechanism other than a Gaussian that has a closed form [4]."""
-    if part["mechanism"] == "laplace":
-        a = _ball(1 / part["noise_multiplier"])
-        return lambda z: ((z + 1) * (z * a).exp() + z * (-(z + 1) * a).exp()) / (2 * z + 1)
-    half, finite = _ball(part["epsilon"] / 2), _ball(1 - part.get("delta", Fraction(0)))
-    return lambda z: finite * ((2 * z + 1) * half).cosh() / half.cosh()
+def _formula(part: Values, z: Ball, height: Ball | None = None) -> Ball:
+    """M of a mechanism other than a Gaussian that has a closed form [4]; at a real z, a bound of |M| above it [6]."""
+    half, y = _ball(part["largest_loss"] / 2), (2 * z + 1) * _ball(part["largest_loss"] / 2)
+    if part["mechanism"] != "laplace":
+        return _ball(1 - part.get("delta", Fraction(0))) * y.cosh() / half.cosh()
+    between = y.sinh() / (2 * z + 1)
+    return (-half).exp() * (y.cosh() + (between if height is None else between.min(y.cosh() / (2 * height))))
 
 
 class _Sampled:
@@ -194,14 +194,15 @@ class _Moments:
         self.tau, self.height = _ball(tau), _ball(height)
         gaussians = (part["rounds"] / part["noise_multiplier"] ** 2 for part in parts if part["is_gaussian"])
         self.half = _ball((sum(gaussians, Fraction(0)) + line.get("smoothing", 0)) / 2)
-        self.formulas = [(part["rounds"], _formula(part)) for part in parts if "gaussian" not in part["mechanism"]]
+        self.others = [part for part in parts if "gaussian" not in part["mechanism"]]
         sampled = zip((part for part in parts if part["is_sampled"]), line["quadratures"], strict=True)
         self.sampled = [(part["rounds"], _Sampled(part, direction, tau, q, height)) for part, q in sampled]
 
     def log_bound(self, *, beyond: bool) -> Ball:
         """A bound of log |M| on the line, or only beyond the height, where the Gaussians have fallen [6]."""
         total = self.half * (self.tau * (self.tau + 1) - (self.height**2 if beyond else 0))
-        total += sum(rounds * each(acb(self.tau)).real.log() for rounds, each in self.formulas)
+        height = self.height if beyond else None
+        total += sum(each["rounds"] * _formula(each, self.tau, height).log() for each in self.others)
         return total + sum(n * (each.ceiling() if beyond else each.top).log() for n, each in self.sampled)
 
     def values(self, step: Fraction, nodes: int) -> Iterator[tuple[Ball, Ball]]:
@@ -210,8 +211,8 @@ class _Moments:
         for n in range(nodes + 1):
             z = acb(self.tau, _ball(step * n))
             value = (self.half * z * (z + 1)).exp()
-            for rounds, formula in self.formulas:
-                value *= formula(z) ** rounds
+            for part in self.others:
+                value *= _formula(part, z) ** part["rounds"]
             for rounds, moments in sums:
                 value *= next(moments) ** rounds
             yield z, value
