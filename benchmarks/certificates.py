@@ -78,8 +78,10 @@ def bases() -> list[Document]:
         certify_rdp(Laplace(3.0) * 5 + PureDP(0.3) * 2, order=4.0, digits=9),
         certify_conversion(0.5, order=8.0, delta=1e-5, digits=9),
         certify_conversion(1.5, order=3.0, delta=0.5, digits=9),
-        # lattices: several rounds, two parts, one round in closed form
+        # lattices: several rounds, from below too; two parts; one round in closed form; a line of Laplace noise
         certify(PoissonSampled(Gaussian(1.0), 0.01) * 3, delta=1e-5, digits=9),
+        certify(PoissonSampled(Gaussian(1.0), 0.01) * 2, delta=1e-5, digits=9, two_sided=True),
+        certify(Laplace(10.0) * 2000, delta=1e-6, digits=9, two_sided=True),
         certify(
             PoissonSampled(Gaussian(1.0), 0.01) * 2 + PoissonSampled(Gaussian(0.9), 0.02) * 3, delta=1e-5, digits=9
         ),

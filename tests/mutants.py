@@ -602,6 +602,9 @@ MUTANTS: dict[str, Mutant] = {
     "steps: TERM_ROUNDINGS": Mutant(
         zero("TERM_ROUNDINGS", "accounting.steps"), of_levels("test_the_constants_of_the_proof_are_what_it_needs")
     ),
+    "laplace: a ceiling": Mutant(
+        without("mechanisms.laplace", "Laplace._ceiling", "0.5 * a + np.log1p(0.5 / s)", "0.5 * a"), ROUNDS
+    ),
     "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
@@ -610,6 +613,7 @@ MUTANTS: dict[str, Mutant] = {
     "checker: a ceiling's angle": checker_with(
         "return (total * (self.variance * theta * theta / 2).exp())", "return (total)"
     ),
+    "checker: a ceiling of Laplace noise": checker_with("between.min(y.cosh() / (2 * height))", "0"),
     "checker: a ceiling's window": checker_with("self.outside * self._turned(angle) + 2", "2"),
     "checker: a ceiling's quadrature": checker_with("+ 2 * self._growth(strip, angle + strip) * self.top", ""),
     "checker: a strip that is too wide": checker_with('_require(fits, "angle_strip', '_require(True, "angle_strip'),
@@ -622,30 +626,45 @@ MUTANTS: dict[str, Mutant] = {
     "checker: alias below": checker_with("    aliases += 1 /", "    aliases += 0 /"),
     "checker: smoothing": checker_with("    smoothed = v *", "    smoothed = 0 * v *"),
     "checker: truncation of the density": checker_with("(density + truncation / v)", "density"),
-    "checker: infinite mass": checker_with("return 1 - math.prod(finite, start=arb(1))", "return arb(0)"),
+    "checker: infinite mass": checker_with("    return 1 - math.prod((", "    return 0 * math.prod(("),
     "checker: losses that end": checker_with("_require(largest_loss <= epsilon,", "_require(True,"),
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
-    "checker: losses below a grid": checker_with("[(delta[0] - 1) / y[0], *chords]", "[arb(-1), *chords]"),
+    "checker: losses below a grid": checker_with("[(rows[0][1] - 1) / rows[0][0], *chords]", "[arb(-1), *chords]"),
     "checker: the mass at infinity of a round": checker_with("1 - finite * least", "1 - least"),
     "checker: losses of one sign": checker_with("least.min(y).min(1)", "least.min(1)"),
     "checker: the largest loss of a round": checker_with("least.min(y).min(1)", "least.min(y)"),
-    "checker: masses are rounded down": checker_with(".lower().floor()", ".upper().ceil()"),
+    "checker: masses are rounded down": checker_with("2**ctx.prec).lower().floor()", "2**ctx.prec).upper().ceil()"),
     "checker: products are rounded down": checker_with("[mass >> bits for", "[-(-mass >> bits) for"),
     "checker: products are not rounded to the nearest": checker_with(
         "[mass >> bits for", "[(mass + 2 ** (bits - 1)) >> bits for"
     ),
+    "checker: losses from below are lowered": checker_with(
+        "_ball(step) - first).lower().floor()", "_ball(step) - first).upper().ceil()"
+    ),
+    "checker: losses from below are not moved to the nearest point": checker_with(
+        "_ball(step) - first).lower()", "_ball(step) - first + arb(0.5)).lower()"
+    ),
+    "checker: a shift": checker_with('part["rounds"] * lattice["shift"] if', "0 if"),
+    "checker: a shift in every round": checker_with('part["rounds"] * lattice["shift"] if', 'lattice["shift"] if'),
+    "checker: what is not known from below": checker_with(
+        "(sum(whole[1].coeffs()) if from_below else 2**bits)", "2**bits"
+    ),
+    "checker: the chance under P": checker_with("(delta + y * tail, tail)", "(delta + y * tail * 1.01, tail)"),
+    "checker: the chance under Q": checker_with("(1 - tail - delta) / y", "(1 - tail) / y"),
     "checker: a negative mass": checker_with("[max(mass or 0, 0) for", "[mass or 0 for"),
-    "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // len(y), 0)"),
+    "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // n, 0)"),
     "checker: the first loss of a product": checker_with("one[0] + other[0] + low,", "one[0] + other[0],"),
     "checker: the first loss of a round": checker_with('(grid["first"], _law(', "(min(0, grid['first']), _law("),
-    "checker: the last losses are kept": checker_with("masses[low : low + points]", "masses[low:][-points:]"),
-    "checker: rounds of a lattice": checker_with('product(power, law) if digit == "1"', "product(power, law) if False"),
+    "checker: the last losses are kept": checker_with(
+        'masses[low : low + lattice["points"]]', 'masses[low:][-lattice["points"] :]'
+    ),
+    "checker: rounds of a lattice": checker_with('law if digit == "1" else nothing', "nothing"),
     "checker: parts of a lattice": checker_with("whole = product(whole, power)", "whole = power"),
     "checker: the first of all losses": checker_with("_ball(epsilon - step * whole[0])", "_ball(epsilon)"),
     "checker: a direction of one round": checker_with(
-        "return rate * above if direction == REMOVE else rate * (above + c - 1) / y", "return rate * above"
+        "delta = rate * above if direction == REMOVE else rate * (above + c - 1) * y", "delta = rate * above"
     ),
-    "checker: a sign of one round": checker_with("(x if direction == REMOVE else -x).exp()", "x.exp()"),
+    "checker: a sign of one round": checker_with("(y if direction == REMOVE else 1 / y)", "y"),
     "checker: grids that do not suit": checker_with('_require(fits, "grids must be', '_require(True, "grids must be'),
     "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
     "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),

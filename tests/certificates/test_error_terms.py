@@ -87,6 +87,19 @@ def test_a_turned_power_is_bounded_by_the_cosine() -> None:
         assert any(ratio**law.power > 2 for ratio in ratios)
 
 
+@pytest.mark.parametrize("tau", [1, 12])
+def test_laplace_noise_falls_no_faster_than_its_ceiling(tau: int) -> None:
+    part = {"mechanism": "laplace", "largest_loss": Fraction(1, 20)}
+    top = checker._formula(part, checker._ball(tau))
+    for height in (1, 30, 62, 126, 400):  # at multiples of 20 pi the hyperbolic cosine is at its largest
+        ceiling = checker._formula(part, checker._ball(tau), checker._ball(height))
+        values = [abs(checker._formula(part, acb(tau, height + checker._ball(n) / 4))) for n in range(600)]
+        assert all(value <= ceiling for value in values)
+        assert ceiling.lower() <= top
+    assert ceiling < top
+    assert max(float(value) for value in values) > float(ceiling) * (1 - 1e-2)
+
+
 # N(1, 1) against N(0, 1) at epsilon 1: Phi(-1/2) - e Phi(-3/2).
 TRUTH = Fraction("0.1269367375")
 

@@ -34,9 +34,15 @@ def part(rounds: int = 1, sigma: Fraction = SIGMA, rate: Fraction = RATE) -> dic
 def on_lattice(
     rounds: int, direction: str, epsilon: str, step: str, bits: int = 110, points: int = 20_000, **grid: int
 ) -> Any:
-    lattice = {"precision": bits, "step": Fraction(step), "points": points, "grids": [GRID | grid]}
+    lattice = {
+        "precision": bits,
+        "step": Fraction(step),
+        "points": points,
+        "shift": Fraction(0),
+        "grids": [GRID | grid],
+    }
     with ctx.workprec(bits):
-        return checker._delta_on_lattice([part(rounds)], direction, Fraction(epsilon), lattice)
+        return checker._delta_on_lattice([part(rounds)], direction, Fraction(epsilon), lattice, from_below=False)
 
 
 def exact(number: Any) -> Any:
@@ -53,7 +59,7 @@ def truth(rounds: int, direction: str, epsilon: str) -> Any:
 @pytest.mark.parametrize("epsilon", ["-2", "-0.03", "-0.001", "0", "0.01", "0.3", "2"])
 def test_one_round_is_known_in_closed_form_at_losses_of_any_sign(direction: str, epsilon: str) -> None:
     with ctx.workprec(120):
-        found = checker._profile(part(), direction, checker._ball(Fraction(epsilon)))
+        found = checker._profile(part(), direction, checker._ball(Fraction(epsilon)))[0]
         assert abs(found - truth(1, direction, epsilon)) < arb("1e-20")
 
 
@@ -62,7 +68,9 @@ def test_every_record_in_the_batch_is_the_gaussian_mechanism() -> None:
     with ctx.workprec(100):
         for direction in ("remove", "add"):
             x = checker._ball(Fraction(1, 3))
-            assert checker._profile(plain, direction, x).overlaps(checker._profile(part(rate=Fraction(1)), "remove", x))
+            assert checker._profile(plain, direction, x)[0].overlaps(
+                checker._profile(part(rate=Fraction(1)), "remove", x)[0]
+            )
 
 
 # --- Never below the truth, whatever the lattice.
@@ -137,9 +145,15 @@ def test_products_are_rounded_down(bits: int, rounds: int) -> None:
         for more in (bits, 400):
             law = fmpz_poly([mass << (more - bits) for mass in masses])
             patch.setattr(checker, "_law", lambda *_, law=law: law)
-            lattice = {"precision": more, "step": step, "points": 10_000, "grids": [{"first": -2}]}
+            lattice = {
+                "precision": more,
+                "step": step,
+                "points": 10_000,
+                "shift": Fraction(0),
+                "grids": [{"first": -2}],
+            }
             with ctx.workprec(400):
-                bounds.append(checker._delta_on_lattice([part(rounds)], "remove", epsilon, lattice))
+                bounds.append(checker._delta_on_lattice([part(rounds)], "remove", epsilon, lattice, from_below=False))
     with ctx.workprec(400):
         assert bounds[0] > bounds[1]
 
@@ -148,9 +162,9 @@ def test_products_are_rounded_down(bits: int, rounds: int) -> None:
 def test_a_round_counts_alike_as_a_part_of_its_own(direction: str) -> None:
     true, epsilon = TRUTHS[2, direction], Fraction("0.2" if direction == "remove" else "0.01")
     grids = [GRID, GRID | {"first": -41, "nodes": 9001}]
-    lattice = {"precision": 110, "step": Fraction(1, 2000), "points": 20_000, "grids": grids}
+    lattice = {"precision": 110, "step": Fraction(1, 2000), "points": 20_000, "shift": Fraction(0), "grids": grids}
     with ctx.workprec(110):
-        found = checker._delta_on_lattice([part(), part()], direction, epsilon, lattice)
+        found = checker._delta_on_lattice([part(), part()], direction, epsilon, lattice, from_below=False)
         assert true <= found <= true * (1 + arb("1e-2"))
 
 
@@ -158,7 +172,7 @@ def test_a_round_counts_alike_as_a_part_of_its_own(direction: str) -> None:
 def test_no_mass_is_negative_where_few_bits_know_none(bits: int) -> None:
     with ctx.workprec(bits):
         for direction in ("remove", "add"):
-            masses = [int(mass) for mass in checker._law(part(), direction, Fraction(1, 2000), GRID)]
+            masses = [int(mass) for mass in checker._law(part(), direction, {"step": Fraction(1, 2000)}, GRID, False)]
             assert min(masses, default=0) >= 0
             assert sum(masses) <= 2**bits
 
@@ -166,7 +180,9 @@ def test_no_mass_is_negative_where_few_bits_know_none(bits: int) -> None:
 def test_masses_are_those_of_a_law_that_costs_more() -> None:
     with ctx.workprec(100):
         for direction in ("remove", "add"):
-            masses = [arb(mass) / 2**100 for mass in checker._law(part(), direction, Fraction(1, 200), GRID)]
+            masses = [
+                arb(mass) / 2**100 for mass in checker._law(part(), direction, {"step": Fraction(1, 200)}, GRID, False)
+            ]
             total = sum(masses)
             ratios = [(checker._ball(Fraction(-(n - 40), 200))).exp() for n in range(len(masses))]
             under_q = sum(mass * ratio for mass, ratio in zip(masses, ratios, strict=True))
@@ -202,9 +218,110 @@ def test_delta_is_certified_on_a_lattice_too() -> None:
     assert "grids" in json.loads(claim.text)["evidence"]["remove"]
 
 
-def test_two_sides_need_a_line() -> None:
-    with pytest.raises(NumericalError):
-        certify(PoissonSampled(Gaussian(1.0), 0.01) * 2, delta=1e-5, two_sided=True)
+# --- From below.
+
+
+def from_below(
+    rounds: int, direction: str, step: str, shift: str = "1e-5", bits: int = 110, points: int = 20_000, **grid: int
+) -> Any:
+    epsilon = Fraction("0.2" if direction == "remove" else "0.01")
+    lattice = {"precision": bits, "step": Fraction(step), "points": points, "shift": Fraction(shift)}
+    with ctx.workprec(bits):
+        return checker._delta_on_lattice(
+            [part(rounds)], direction, epsilon, {**lattice, "grids": [GRID | grid]}, from_below=True
+        )
+
+
+@pytest.mark.parametrize(("direction", "level"), [("remove", "0.2"), ("remove", "-0.01"), ("add", "0.01")])
+def test_the_chance_of_a_larger_loss_is_the_slope_of_delta(direction: str, level: str) -> None:
+    with ctx.workprec(200):
+        x, step = checker._ball(Fraction(level)), arb("1e-15")
+        (low, _), (_, tail), (high, _) = (
+            checker._profile(part(), direction, (x.exp() + side * step).log()) for side in (-1, 0, 1)
+        )
+        assert abs((low - high) / (2 * step) - tail) < arb("1e-20")
+
+
+LATTICES_FROM_BELOW: dict[str, dict[str, Any]] = {
+    "fine": {"step": "1/2000"},
+    "coarse": {"step": "1/300"},
+    "very coarse": {"step": "1/20", "nodes": 200, "first": -2},
+    "nothing is lowered by itself": {"step": "1/2000", "shift": "0"},
+    "all are lowered by a step": {"step": "1/2000", "shift": "1/2000"},
+    "all are lowered by more": {"step": "1/2000", "shift": "1/300"},
+    "losses begin too high": {"step": "1/2000", "first": 2},
+    "losses end too low": {"step": "1/2000", "nodes": 300},
+    "few points are kept": {"step": "1/2000", "nodes": 200, "points": 250},
+    "few bits": {"step": "1/2000", "bits": 40},
+    "hardly any bits": {"step": "1/2000", "bits": 8},
+}
+
+
+@pytest.mark.parametrize("name", LATTICES_FROM_BELOW)
+def test_no_lattice_from_below_is_above_the_truth(name: str) -> None:
+    for (rounds, direction), true in TRUTHS.items():
+        found = from_below(rounds, direction, **LATTICES_FROM_BELOW[name])
+        assert found.lower() <= true * (1 + arb("1e-18"))
+
+
+def test_random_lattices_from_below_are_never_above_the_truth() -> None:
+    draw = random.Random(6)
+    for _ in range(40):
+        step = Fraction(draw.randint(1, 60), 4000)
+        grid = {"first": draw.randint(-60, 5), "nodes": draw.randint(1, 300)}
+        shift = str(step * Fraction(draw.randint(0, 1000), 1000) * draw.choice([Fraction(1), Fraction(1, 100)]))
+        for (rounds, direction), true in TRUTHS.items():
+            found = from_below(rounds, direction, str(step), shift, draw.choice([16, 60, 120]), 10_000, **grid)
+            assert found.lower() <= true * (1 + arb("1e-18"))
+
+
+def test_a_fine_lattice_from_below_is_close() -> None:
+    for step, first, nodes, shift, close in (
+        ("1/2000", -41, 9000, "1e-6", "0.02"),
+        ("1/8000", -162, 36_000, "6e-8", "1e-3"),
+    ):
+        true = TRUTHS[2, "remove"]
+        found = from_below(2, "remove", step, shift, 120, 80_000, first=first, nodes=nodes)
+        assert true * (1 - arb(close)) < found <= true
+
+
+def test_losses_with_atoms_prove_nothing_from_below_on_a_lattice() -> None:
+    lattice = {"precision": 110, "step": Fraction(1, 100), "points": 5000, "shift": Fraction(1, 1000)}
+    with ctx.workprec(110):
+        for name in OTHERS:
+            found = checker._delta_on_lattice(
+                [other(name, 2)], "remove", Fraction(1), {**lattice, "grids": [{"first": -300, "nodes": 600}]}, True
+            )
+            assert found.lower() <= 0
+
+
+TWO_SIDED = {
+    "one round": (PoissonSampled(Gaussian(1.0), 0.01) * 1, 1e-5),
+    "two rounds": (PoissonSampled(Gaussian(1.0), 0.01) * 2, 1e-5),
+    "three rounds": (PoissonSampled(Gaussian(0.8), 0.02) * 3, 1e-5),
+    "thirty rounds": (PoissonSampled(Gaussian(2.0), 0.001) * 30, 1e-7),
+}
+
+
+@pytest.mark.parametrize("name", TWO_SIDED)
+def test_few_rounds_have_two_sides(name: str) -> None:
+    run, delta = TWO_SIDED[name]
+    claim = certify(run, delta=delta, two_sided=True)
+    lower, found = float(claim.claimed["lower_epsilon"]), run.guarantee(delta=delta)
+    assert claim.epsilon - 1.01e-4 <= lower < found.upper
+    assert "grids" in json.loads(claim.text)["evidence"]["lower"]
+
+
+def test_a_lattice_from_below_does_not_prove_what_is_false() -> None:
+    document = json.loads(certify(PoissonSampled(Gaussian(1.0), 0.01) * 2, delta=1e-5, two_sided=True).text)
+    document["claim"]["lower_epsilon"] = document["claim"]["epsilon"]
+    with pytest.raises(RefusedError, match="lower"):
+        checker.check(json.dumps(document).encode())
+
+
+def test_two_sides_of_responses_with_few_sampled_rounds_are_out_of_reach() -> None:
+    with pytest.raises(NumericalError, match="from below"):
+        certify(PoissonSampled(Gaussian(1.0), 1e-4) * 2 + RandomizedResponse(0.31) * 3, delta=1e-5, two_sided=True)
 
 
 def changed(**lattice: Any) -> bytes:
@@ -222,6 +339,7 @@ def changed(**lattice: Any) -> bytes:
         ({"grids": [{"first": 0, "nodes": 0}]}, "nodes"),
         ({"grids": 3}, "list"),
         ({"points": 10**9}, "points"),
+        ({"shift": "-1"}, "shift"),
         ({"step": "0"}, "step"),
         ({"step": "1e-900"}, "does not prove"),
         ({"step": "1e900"}, "does not prove"),
@@ -265,7 +383,7 @@ def test_one_round_of_other_mechanisms_is_known_in_closed_form(name: str, level:
     x, infinite = mp.mpf(level), infinite_mass(name)
     true = infinite + sum(mass * max(1 - mp.exp(x - loss), 0) for loss, mass in atoms(name))
     with ctx.workprec(100):
-        found = checker._profile(other(name), "remove", checker._ball(Fraction(level)))
+        found = checker._profile(other(name), "remove", checker._ball(Fraction(level)))[0]
         assert abs(found - exact(true)) < arb("1e-6" if name == "laplace" else "1e-12")
 
 
@@ -282,9 +400,9 @@ def test_two_rounds_of_other_mechanisms_are_never_below_the_truth(name: str) -> 
     for step in ("5/4", "1/100", "1/7", "3/2"):
         nodes = 2 * int(Fraction(3) / Fraction(step)) + 1
         grids = [{"first": -(nodes // 2), "nodes": nodes}]
-        lattice = {"precision": 110, "step": Fraction(step), "points": 5000, "grids": grids}
+        lattice = {"precision": 110, "step": Fraction(step), "points": 5000, "shift": Fraction(0), "grids": grids}
         with ctx.workprec(110):
-            found = checker._delta_on_lattice([other(name, 2)], "remove", Fraction(1), lattice)
+            found = checker._delta_on_lattice([other(name, 2)], "remove", Fraction(1), lattice, from_below=False)
             assert found.upper() >= true * (1 - arb("1e-12"))
             if name != "laplace" and step in ("5/4", "1/100"):
                 assert found <= true * (1 + arb("1e-12"))
@@ -317,4 +435,4 @@ def test_losses_that_add_up_to_epsilon_need_no_line() -> None:
 def test_where_the_sign_of_c_is_not_known_nothing_is() -> None:
     with ctx.workprec(12):
         near = checker._ball(Fraction("-0.0202027073175194"))  # log(1 - 1/50), where c is 0
-        assert not checker._profile(part(), "remove", near).is_finite()
+        assert not checker._profile(part(), "remove", near)[0].is_finite()

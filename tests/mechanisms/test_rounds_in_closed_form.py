@@ -187,3 +187,22 @@ def test_hyperbolic_means_over_uniform_sums(rate: float, fraction: float) -> Non
                     if len(knots) > 1:
                         truth = quad(lambda w: density(k, w) * function(rate * (c - w)), knots)  # noqa: B023
                     assert abs(float(found[k - 1, i]) - truth) <= relative * truth + allowed
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("t", [0.5, 8.0])
+def test_laplace_noise_falls_along_a_line_no_faster_than_its_ceiling(scale: float, t: float) -> None:
+    law = Laplace(scale).law("remove")
+    assert law.ceiling is not None
+    starts = np.array([0.1, 2.0, 30.0, 500.0])
+    turns = scale * math.pi * np.arange(1, 400)  # where both atoms meet
+    between = np.linspace(0.1, 1000.0, 3000)
+    for start, ceiling in zip(starts, law.ceiling(t, starts), strict=True):
+        for tried in (turns[turns >= start], between[between >= start]):
+            assert (law.log_moment(t + 1j * tried).real <= ceiling).all()
+    assert law.ceiling(t, np.array([1e6 * scale]))[0] < law.log_moment(np.array([t]))[0].real
+
+
+def test_many_laplace_rounds_with_others_have_a_narrow_bracket() -> None:
+    found = (Laplace(10.0) * 1000 + Laplace(30.0) * 50 + RandomizedResponse(0.3) * 3).guarantee(delta=1e-6)
+    assert found.upper - found.lower < 1e-11 * found.upper

@@ -1,10 +1,9 @@
 """The check of a certificate: whether what it claims about privacy is proven, in ball arithmetic.
 
-``python checker.py claim.json`` needs python-flint and the standard library, and works alone in an empty folder. The
-numbers of a certificate are rational, and what is computed from them are balls (the Arb library): intervals that
-contain the truth. The evidence says where to look, and is not trusted: a wrong one can only make the check fail. Delta
-is bounded by a sum along Re z = tau of M(z) = E_P[exp(z L); L < ∞], L = log dP/dQ, (P, Q) the worst pair of a run in
-one direction, or on a lattice of losses. Numbers in brackets are propositions of docs/theory/certificates.md.
+``python checker.py claim.json`` needs python-flint and the standard library. Numbers of a certificate are rational, and
+what is computed from them are balls (the Arb library): intervals that contain the truth. Evidence says where to look,
+and a wrong one can only fail. Delta is bounded by a sum along Re z = tau of M(z) = E_P[exp(z L); L < ∞], L = log dP/dQ,
+(P, Q) the worst pair of a run in one direction, or on a lattice of losses. [n] is in docs/theory/certificates.md.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,12 @@ from flint import acb, arb, ctx, fmpq, fmpz_poly
 
 __all__ = ["FORMAT", "MOST_BYTES", "PARAMETERS", "VERSION", "RefusedError", "check", "main"]
 
-FORMAT, VERSION = "dprounds certificate", 1
-REMOVE, ADD, RELATIONS = "remove", "add", ("add-remove", "zero-out")
+FORMAT, VERSION, REMOVE, ADD = "dprounds certificate", 1, "remove", "add"
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
 MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
 # In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; all else takes several.
 MOST_WORK, FORMULA, NODE, MASS = 12_000_000, 20, 60, 16
 AFRESH = 32  # a ball that is turned becomes wider; after so many turns all are computed anew
-# Every double in its shortest decimal, and fractions.
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}", re.ASCII)
 # Kinds of what stands in a certificate, for `_read`: numbers that are not negative, and positive ones by the largest.
 ZERO, POSITIVE, SOME, LARGE = "not negative", math.inf, range(1, MOST_WORK + 1), 10**9
@@ -37,13 +35,13 @@ NOISE, LOSS = {"noise_multiplier": 10**9}, {"epsilon": 1000}
 PARAMETERS = {"gaussian": NOISE, "laplace": NOISE, "randomized-response": LOSS, "pure-dp": LOSS}
 PARAMETERS |= {"poisson-sampled-gaussian": {**NOISE, "sampling_rate": 1}, "approximate-dp": {**LOSS, "delta": 1}}
 PART = {"mechanism": None, "rounds": range(1, MOST_ROUNDS + 1)}
-ABOUT_A_RUN = {"kind": None, "run": None, "relation": None}
+ABOUT_A_RUN, RELATIONS = {"kind": None, "run": None, "relation": None}, ("add-remove", "zero-out")
 BITS = {"precision": range(2, MOST_BITS + 1)}
 QUADRATURE = {"step": POSITIVE, "strip": POSITIVE, "angle": ZERO, "angle_strip": ZERO}
 MOMENTS = {**BITS, "quadratures": [{**QUADRATURE, "first": range(-LARGE, 1), "last": range(LARGE + 1)}]}
 LINE = {**MOMENTS, "tau": POSITIVE, "step": POSITIVE, "nodes": SOME, "smoothing": ZERO, "above": ZERO}
 GRID = {"first": range(-LARGE, LARGE), "nodes": SOME}
-LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "grids": [GRID]}
+LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "shift": ZERO, "grids": [GRID]}
 Ball = Any  # a real or complex ball; python-flint has no types
 Values = dict[str, Any]  # an object of the certificate, its numbers read
 
@@ -101,8 +99,8 @@ def _check_work(parts: list[Values], found: list[Values | None]) -> None:
         if "grids" in each:
             fits = len(each["grids"]) == len(parts) and all(grid["nodes"] <= each["points"] for grid in each["grids"])
             _require(fits, "grids must be as many as parts, none with more points than are kept.")
-            products = sum(2 * part["rounds"].bit_length() + 1 for part in parts)
-            work = MASS * sum(grid["nodes"] for grid in each["grids"]) + each["points"] * products
+            work = sum((2 * part["rounds"].bit_length() + 1) * each["points"] for part in parts)
+            work += MASS * sum(grid["nodes"] for grid in each["grids"])
             total += work * (128 + each["precision"]) // 128
             continue
         _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
@@ -115,13 +113,13 @@ def _ball(number: Fraction | int) -> Ball:
     return arb(fmpq(number.numerator, number.denominator))
 
 
-def _formula(part: Values) -> Callable[[Ball], Ball]:
-    """M of a mechanism other than a Gaussian that has a closed form [4]."""
-    if part["mechanism"] == "laplace":
-        a = _ball(1 / part["noise_multiplier"])
-        return lambda z: ((z + 1) * (z * a).exp() + z * (-(z + 1) * a).exp()) / (2 * z + 1)
-    half, finite = _ball(part["epsilon"] / 2), _ball(1 - part.get("delta", Fraction(0)))
-    return lambda z: finite * ((2 * z + 1) * half).cosh() / half.cosh()
+def _formula(part: Values, z: Ball, height: Ball = 0) -> Ball:
+    """M of a mechanism other than a Gaussian that has a closed form [4]; at a real z, a bound of |M| above it [6]."""
+    half, y = _ball(part["largest_loss"] / 2), (2 * z + 1) * _ball(part["largest_loss"] / 2)
+    if part["mechanism"] != "laplace":
+        return _ball(1 - part.get("delta", Fraction(0))) * y.cosh() / half.cosh()
+    between = y.sinh() / (2 * z + 1)
+    return (-half).exp() * (y.cosh() + (between.min(y.cosh() / (2 * height)) if height > 0 else between))
 
 
 class _Sampled:
@@ -138,31 +136,27 @@ class _Sampled:
         self.logs = [(1 - self.rate + odds).log() for odds in self.odds]
         self.weights = [n * (self.power * u).exp() for n, u in zip(self.normal, self.logs, strict=True)]
         # Beyond the first and the last node terms fall at least geometrically [5b].
-        share = self.odds[0] / (1 - self.rate + self.odds[0])
-        low = (self.power * share if self.power < 0 else 0) - nodes[0]
+        low = (self.power * self.odds[0] / (1 - self.rate + self.odds[0]) if self.power < 0 else 0) - nodes[0]
         high = nodes[-1] - (self.power if self.power > 0 else 0)
-        _require(low > 0 and high > 0, "The nodes of a quadrature do not reach far enough.")
         ends = ((self.weights[0], low), (self.weights[-1], high))
         self.outside = sum(weight / (self.step * far / self.variance).expm1() for weight, far in ends)
         # The error of the trapezoid rule is relative to M(tau), which the sum itself bounds [5a].
-        _require(_ball(q["strip"]) < arb.pi(), "strip must be below pi.")
         growth = self._growth(q["strip"], q["strip"])
-        _require(2 * growth < 1, "The step of a quadrature is too large.")
+        fits = low > 0 and high > 0 and _ball(q["strip"]) < arb.pi() and 2 * growth < 1
+        _require(fits, "A quadrature must reach further, have a shorter step, or a strip below pi.")
         self.top = ((sum(self.weights) + self.outside) / (1 - 2 * growth)).upper()
         self.error = self.outside + growth * (1 + (self.height * _ball(q["strip"])).exp()) * self.top
 
     def _growth(self, strip: Fraction, angle: Fraction) -> Ball:
         """How much larger than M(tau) the integral can be at `strip` off the axis, over what it is divided by."""
-        b = _ball(strip)
-        larger = (self.variance * b * b / 2).exp() * self._turned(angle)
-        return larger / (2 * arb.pi() * self.variance * b / self.step).expm1()
+        wide = self.variance * _ball(strip)
+        return (wide * _ball(strip) / 2).exp() * self._turned(angle) / (2 * arb.pi() * wide / self.step).expm1()
 
     def _turned(self, angle: Fraction) -> Ball:
         """A bound of (|w| / w)^power, for w turned by at most `angle` < pi: |w| is between cos(angle/2) w and w."""
         return ((_ball(angle) / 2).cos().log() * self.power).exp() if self.power < 0 else arb(1)
 
     def values(self, step: Fraction) -> Iterator[Ball]:
-        """M at tau + i n step for n = 0, 1, … up to the height."""
         angles = [self.sign * _ball(step) * u for u in self.logs]
         turns = [acb(0, angle).exp() for angle in angles]
         for n in range(MOST_WORK):
@@ -172,17 +166,14 @@ class _Sampled:
             terms = [term * turn for term, turn in zip(terms, turns, strict=True)]
 
     def ceiling(self) -> Ball:
-        """A bound of |M| from the height on, by a contour moved by the angle; M(tau) for an angle of 0 [6]."""
+        """A bound of |M| from the height on, by a contour moved by the angle [6]."""
         angle, strip = self.q["angle"], self.q["angle_strip"]
-        if not angle:
-            return self.top
-        theta, both, half = _ball(angle), _ball(angle + strip), arb.pi() / 2
-        fits = strip > 0 and ((strip <= angle and both < 2 * half) or both <= half)
+        theta, both, turn = _ball(angle), _ball(angle + strip), acb(0, _ball(angle)).exp()
+        fits = strip > 0 and ((strip <= angle and both < arb.pi()) or 2 * both <= arb.pi())
         _require(fits, "angle_strip must be positive, and such that turning never raises the modulus.")
-        turn, total = acb(0, theta).exp(), arb(0)
-        for normal, odds in zip(self.normal, self.odds, strict=True):
-            log = (1 - self.rate + turn * odds).log()
-            total += normal * (self.power * log.real - self.height * log.imag).exp()
+        logs = [(1 - self.rate + turn * odds).log() for odds in self.odds]
+        moved = zip(self.normal, logs, strict=True)
+        total = sum(normal * (self.power * log.real - self.height * log.imag).exp() for normal, log in moved)
         total += self.outside * self._turned(angle) + 2 * self._growth(strip, angle + strip) * self.top
         return (total * (self.variance * theta * theta / 2).exp()).upper()
 
@@ -194,14 +185,15 @@ class _Moments:
         self.tau, self.height = _ball(tau), _ball(height)
         gaussians = (part["rounds"] / part["noise_multiplier"] ** 2 for part in parts if part["is_gaussian"])
         self.half = _ball((sum(gaussians, Fraction(0)) + line.get("smoothing", 0)) / 2)
-        self.formulas = [(part["rounds"], _formula(part)) for part in parts if "gaussian" not in part["mechanism"]]
+        self.others = [part for part in parts if "gaussian" not in part["mechanism"]]
         sampled = zip((part for part in parts if part["is_sampled"]), line["quadratures"], strict=True)
         self.sampled = [(part["rounds"], _Sampled(part, direction, tau, q, height)) for part, q in sampled]
 
     def log_bound(self, *, beyond: bool) -> Ball:
-        """A bound of log |M| on the line, or only beyond the height, where the Gaussians have fallen [6]."""
-        total = self.half * (self.tau * (self.tau + 1) - (self.height**2 if beyond else 0))
-        total += sum(rounds * each(acb(self.tau)).real.log() for rounds, each in self.formulas)
+        """A bound of log |M| on the line, or only beyond the height, where it has fallen [6]."""
+        height = self.height if beyond else arb(0)
+        total = self.half * (self.tau * (self.tau + 1) - height**2)
+        total += sum(each["rounds"] * _formula(each, self.tau, height).log() for each in self.others)
         return total + sum(n * (each.ceiling() if beyond else each.top).log() for n, each in self.sampled)
 
     def values(self, step: Fraction, nodes: int) -> Iterator[tuple[Ball, Ball]]:
@@ -210,19 +202,18 @@ class _Moments:
         for n in range(nodes + 1):
             z = acb(self.tau, _ball(step * n))
             value = (self.half * z * (z + 1)).exp()
-            for rounds, formula in self.formulas:
-                value *= formula(z) ** rounds
+            for part in self.others:
+                value *= _formula(part, z) ** part["rounds"]
             for rounds, moments in sums:
                 value *= next(moments) ** rounds
             yield z, value
 
 
 def _infinite_mass(parts: list[Values]) -> Ball:
-    finite = (_ball(1 - part.get("delta", Fraction(0))) ** part["rounds"] for part in parts)
-    return 1 - math.prod(finite, start=arb(1))
+    return 1 - math.prod((_ball(1 - part.get("delta", Fraction(0))) ** part["rounds"] for part in parts), start=arb(1))
 
 
-def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values, *, from_below: bool = False) -> Ball:
+def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values, from_below: bool) -> Ball:
     """A ball whose upper end is not below delta [1, 2, 3, 7], or one whose lower end is not above it [9]."""
     height = line["step"] * line["nodes"]
     moments = _Moments(parts, direction, line["tau"], line, height)
@@ -245,51 +236,65 @@ def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values,
     return total - truncation - aliases - smoothed + _infinite_mass(parts)
 
 
-def _profile(part: Values, direction: str, x: Ball) -> Ball:
-    """Delta of one round at a loss of any sign, in closed form [12]."""
+def _profile(part: Values, direction: str, x: Ball) -> tuple[Ball, Ball]:
+    """Delta of one round at a loss of any sign, and the chance under Q of a larger one, in closed form [12]."""
+    y = x.exp()
     if "gaussian" not in part["mechanism"]:
-        a, y, finite = _ball(part["largest_loss"]), x.exp(), _ball(1 - part.get("delta", Fraction(0)))
+        a, finite = _ball(part["largest_loss"]), _ball(1 - part.get("delta", Fraction(0)))
         least = ((x - a) / 2).exp() if part["mechanism"] == "laplace" else (1 + y) / (1 + a.exp())
-        return 1 - finite * least.min(y).min(1)
+        return 1 - finite * least.min(y).min(1), arb.nan()  # the chance is not needed
     sigma, rate = _ball(part["noise_multiplier"]), _ball(part.get("sampling_rate", Fraction(1)))
-    y = (x if direction == REMOVE else -x).exp()
-    c, half, root = (y - 1 + rate) / rate, 1 / (2 * sigma), arb(2).sqrt()
+    c, half, root = ((y if direction == REMOVE else 1 / y) - 1 + rate) / rate, 1 / (2 * sigma), arb(2).sqrt()
     level = sigma * c.log()  # not a number where the sign of c is not known
-    above = 1 - c if c <= 0 else (((level - half) / root).erfc() - c * ((level + half) / root).erfc()) / 2
-    return rate * above if direction == REMOVE else rate * (above + c - 1) / y
+    tail = arb(1) if c <= 0 else ((level + half) / root).erfc() / 2
+    above = 1 - c if c <= 0 else ((level - half) / root).erfc() / 2 - c * tail
+    delta = rate * above if direction == REMOVE else rate * (above + c - 1) * y
+    return delta, tail if direction == REMOVE else (1 - tail - delta) / y
 
 
-def _law(part: Values, direction: str, step: Fraction, grid: Values) -> fmpz_poly:
-    """Masses of a round whose losses are moved to the points of a grid, in units of 2^-precision, rounded down [12]."""
-    losses = [_ball(step * (grid["first"] + n)) for n in range(grid["nodes"])]
-    y, delta = [x.exp() for x in losses], [_profile(part, direction, x) for x in losses]
-    chords = [(delta[n] - delta[n - 1]) / (y[n] - y[n - 1]) for n in range(1, len(y))]
-    slopes = zip(y, [(delta[0] - 1) / y[0], *chords], [*chords, arb(0)], strict=True)
-    masses = [((right - left) * here * 2**ctx.prec).lower().floor().unique_fmpz() for here, left, right in slopes]
-    return fmpz_poly([max(mass or 0, 0) for mass in masses])  # one that is not known counts as none
+def _law(part: Values, direction: str, lattice: Values, grid: Values, from_below: bool) -> fmpz_poly:
+    """Masses of a round that costs more [12] or less [14], at the points of a grid, in units of 2^-precision."""
+    step, first, n = lattice["step"], grid["first"], grid["nodes"]
+    ends = [_ball(step * (2 * (first + j) - from_below) / 2) for j in range(n + from_below)]
+    rows = [(x.exp(), *_profile(part, direction, x)) for x in ends]
+    if from_below:  # losses around a point are merged, and lowered by a shift or more
+        masses, tails = [arb(0)] * n, [(delta + y * tail, tail) for y, delta, tail in rows]
+        for (p, q), (p_above, q_above) in pairwise(tails):
+            mean = ((p - p_above) / (q - q_above)).log()
+            j = ((mean + _ball(lattice["shift"])) / _ball(step) - first).lower().floor().unique_fmpz()
+            if j is not None and 0 <= j < n:
+                masses[int(j)] += p - p_above
+    else:
+        chords = [(right[1] - left[1]) / (right[0] - left[0]) for left, right in pairwise(rows)]
+        slopes = zip(rows, [(rows[0][1] - 1) / rows[0][0], *chords], [*chords, arb(0)], strict=True)
+        masses = [(right - left) * y for (y, *_), left, right in slopes]
+    units = [(mass * 2**ctx.prec).lower().floor().unique_fmpz() for mass in masses]
+    return fmpz_poly([max(mass or 0, 0) for mass in units])  # one that is not known counts as none
 
 
-def _delta_on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice: Values) -> Ball:
-    """A ball whose upper end is not below delta: one, less what is known to be released at finite losses [13]."""
-    bits, step, points = lattice["precision"], lattice["step"], lattice["points"]
+def _delta_on_lattice(
+    parts: list[Values], direction: str, epsilon: Fraction, lattice: Values, from_below: bool
+) -> Ball:
+    """As `_delta`: one, less what is known at finite losses [13]; from below, what is known of larger ones [14]."""
+    bits, step = lattice["precision"], lattice["step"]
 
     def product(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
         masses = [mass >> bits for mass in (one[1] * other[1]).coeffs()]
         low = next((n for n, mass in enumerate(masses) if mass), 0)
-        return one[0] + other[0] + low, fmpz_poly(masses[low : low + points])
+        return one[0] + other[0] + low, fmpz_poly(masses[low : low + lattice["points"]])
 
     whole = nothing = 0, fmpz_poly([2**bits])
     for part, grid in zip(parts, lattice["grids"], strict=True):
-        law, power = (grid["first"], _law(part, direction, step, grid)), nothing
+        law, power = (grid["first"], _law(part, direction, lattice, grid, from_below)), nothing
         for digit in f"{part['rounds']:b}":
-            power = product(power, power)
-            power = product(power, law) if digit == "1" else power
+            power = product(product(power, power), law if digit == "1" else nothing)
         whole = product(whole, power)
+        epsilon += part["rounds"] * lattice["shift"] if from_below else 0
     known, share, fall = arb(0), _ball(epsilon - step * whole[0]).exp(), _ball(-step).exp()
     for mass in whole[1].coeffs():
         known += mass * share.min(1)
         share *= fall
-    return 1 - known / 2**bits
+    return ((sum(whole[1].coeffs()) if from_below else 2**bits) - known) / 2**bits
 
 
 def _approximate_dp(claim: Values, evidence: object) -> str:
@@ -297,12 +302,12 @@ def _approximate_dp(claim: Values, evidence: object) -> str:
     parts, directions = _run(given)
     found = _read("The evidence", evidence, dict.fromkeys((*directions, "lower"), None))
     asked, said = [], f"(ε = {claim['epsilon']}, δ = {claim['delta']})"
+    kinds = {name: LATTICE if isinstance(line, dict) and "grids" in line else LINE for name, line in found.items()}
     for direction in directions:
-        line = found[direction]
-        kind = None if line is None else LATTICE if isinstance(line, dict) and "grids" in line else LINE
-        asked.append((direction, direction, given["epsilon"], _read(direction, line, kind)))
+        line = _read(direction, found[direction], None if found[direction] is None else kinds[direction])
+        asked.append((direction, direction, given["epsilon"], line))
     if given["lower_epsilon"] is not None or found["lower"] is not None:
-        line = _read("lower", found["lower"], {**LINE, "direction": tuple(directions)})
+        line = _read("lower", found["lower"], {**kinds["lower"], "direction": tuple(directions)})
         asked.append(("lower", line["direction"], _read("lower_epsilon", given["lower_epsilon"], ZERO), line))
         said += f", and not at ε = {claim['lower_epsilon']}"
     _check_work(parts, [line for *_, line in asked])
@@ -312,11 +317,10 @@ def _approximate_dp(claim: Values, evidence: object) -> str:
                 largest_loss = sum(part["rounds"] * part["largest_loss"] for part in parts)
                 _require(largest_loss <= epsilon, f"A line is missing ({direction}).")
                 holds = _infinite_mass(parts) <= _ball(given["delta"])
-            elif name == "lower":
-                holds = _delta(parts, direction, epsilon, line, from_below=True) > _ball(given["delta"])
             else:
                 bound = _delta_on_lattice if "grids" in line else _delta
-                holds = bound(parts, direction, epsilon, line) <= _ball(given["delta"])
+                found = bound(parts, direction, epsilon, line, name == "lower")
+                holds = found > _ball(given["delta"]) if name == "lower" else found <= _ball(given["delta"])
             _require(holds, f"The evidence does not prove delta ({name}).")
     return said
 
@@ -354,9 +358,6 @@ def _conversion(claim: Values, evidence: object) -> str:
     return "(" + ", ".join(f"{name} = {claim[name]}" for name in names) + ")"
 
 
-KINDS = {"approximate-dp": _approximate_dp, "renyi": _renyi, "conversion": _conversion}
-
-
 def _once(pairs: list[tuple[str, Any]]) -> Values:
     _require(len(dict(pairs)) == len(pairs), "A field is given twice.")
     return dict(pairs)
@@ -370,10 +371,10 @@ def check(data: bytes) -> str:
     except (ValueError, RecursionError):
         raise RefusedError("A certificate must be JSON in UTF-8.") from None
     kinds = {"format": (FORMAT,), "version": range(VERSION, VERSION + 1), "claim": None, "evidence": None}
-    found = _read("A certificate", found, kinds)
-    claim = found["claim"]
-    kind = _read("kind", claim.get("kind") if isinstance(claim, dict) else None, tuple(KINDS))
-    proven = KINDS[kind](claim, found["evidence"])
+    *_, claim, evidence = _read("A certificate", found, kinds).values()
+    by_kind = {"approximate-dp": _approximate_dp, "renyi": _renyi, "conversion": _conversion}
+    kind = _read("kind", claim.get("kind") if isinstance(claim, dict) else None, tuple(by_kind))
+    proven = by_kind[kind](claim, evidence)
     parts = [f"{part['rounds']} × {part['mechanism']}" for part in claim.get("run", [])]
     subject = " + ".join([*parts[:3], "…"] if len(parts) > 3 else parts) or "every pair with this Rényi bound"
     return f"Verified: {subject} {proven}"

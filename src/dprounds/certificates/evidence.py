@@ -24,6 +24,7 @@ from dprounds.certificates.lattice import (
     Upper,
     largest_loss,
     largest_losses,
+    lattice_below,
     lattice_near,
     one_point,
 )
@@ -133,8 +134,15 @@ def upper_line(
 
 
 def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
-    """Evidence that `delta` is not met at `epsilon` in a direction."""
-    return _line(run, direction, epsilon, delta, effort, above=True)
+    """Evidence that `delta` is not met at `epsilon` in a direction: a line, or a lattice where no line serves."""
+    try:
+        line = _line(run, direction, epsilon, delta, effort, above=True)
+    except NumericalError:
+        return lattice_below(run, direction, epsilon, delta)
+    if line["smoothing"] != "0":
+        with suppress(NumericalError):
+            return lattice_below(run, direction, epsilon, delta)
+    return line
 
 
 def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *, above: bool) -> dict[str, Any]:

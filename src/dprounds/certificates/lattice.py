@@ -11,12 +11,24 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprounds.accounting.profile import Profile
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, Run
+from dprounds.mechanisms.base import REMOVE
+from dprounds.numerics.special import ndtr
 
-__all__ = ["ALL_WORK", "MOST_WORK", "Upper", "largest_loss", "largest_losses", "lattice_near", "one_point"]
+__all__ = [
+    "ALL_WORK",
+    "MOST_WORK",
+    "Upper",
+    "largest_loss",
+    "largest_losses",
+    "lattice_below",
+    "lattice_near",
+    "one_point",
+]
 
 # All of these tune speed and how often a check succeeds.
 # By how much of itself delta may be raised, where epsilon is then raised by as much of itself at most; and where it
@@ -42,6 +54,11 @@ BODY = 12.0
 TILTS = np.geomspace(1e-3, 1e4, 71)
 # Parts of what the checker allows, for all directions together and for one; and its prices.
 ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 11_500_000, 10_000_000, 2**19 - 1, 16
+# From below all losses together are lowered by so much in the mean; steps that are tried, from the longest on; how many
+# shifts are; and bits beyond those from above, for differences of tails.
+LOWERED, LONGEST_BELOW, MOST_STEPS_BELOW, MOST_SHIFTS, GUARD_BELOW = 3e-5, 2e-3, 20, 200, 24
+# A smaller chance of a group says nothing about its mean in doubles.
+LEAST_CHANCE = 1e-13
 # A step is written in this many digits, or as a fraction whose terms have at most so many.
 STEP_DIGITS, FRACTION_DIGITS = 4, 40
 
@@ -80,7 +97,7 @@ def one_point(epsilon: float, delta: float) -> Upper:
     """Of one round: delta itself, in closed form."""
     grid = {"first": 1 if epsilon else 0, "nodes": 1}
     bits = math.ceil(-math.log2(delta)) + 64
-    return Upper({"precision": bits, "step": repr(epsilon or 1.0), "points": 1, "grids": [grid]})
+    return Upper({"precision": bits, "step": repr(epsilon or 1.0), "points": 1, "shift": "0", "grids": [grid]})
 
 
 def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Upper:
@@ -93,7 +110,7 @@ def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Up
         raise NumericalError("The largest loss of this run is too close to epsilon for a certificate.")
     grids = [{"first": math.ceil(loss / step) + 1, "nodes": 1} for loss in losses]
     bits = math.ceil(math.log2(sum(rounds) / delta)) + 64
-    return Upper({"precision": bits, "step": repr(step), "points": 1, "grids": grids})
+    return Upper({"precision": bits, "step": repr(step), "points": 1, "shift": "0", "grids": grids})
 
 
 def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_work: float) -> Upper:
@@ -108,7 +125,6 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     excess = LOG_EXCESS * min(1.0, slope * scale)
     spare = math.log(delta / max(here, 1e-300))
     excess = max(excess, min(SPARE * spare, MOST_SPARE))
-    products = sum(2 * part.rounds.bit_length() + 1 for part in parts)
     common = _common(parts)
     with np.errstate(all="ignore"):  # a moment beyond the largest double bounds nothing
         highs = (epsilon + np.real(law.log_moment(TILTS)) - math.log(NEGLIGIBLE * delta)) / (TILTS + 1.0)
@@ -117,14 +133,70 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
         most = math.sqrt(12.0 * excess / (slope * (slope + 1.0)))
         step, moved = _step(most, common, parts)
         made = _on_step(parts, step, epsilon, delta, high)
-        work = MASS * sum(grid["nodes"] for grid in made["grids"]) + made["points"] * products
-        work *= 1.0 + made["precision"] / 128.0
+        work = _work(parts, made)
         if work <= most_work and made["points"] <= MOST_POINTS:
             raised = max(CAREFUL * excess - spare, 0.0) if moved else 0.0
             return Upper(made, raised, raised / slope, work)
         excess *= 1.5
         if not moved or excess > MOST_EXCESS * LOG_EXCESS:
             raise NumericalError("The certificate of this run would take too long to check.")
+
+
+def lattice_below(run: Run, direction: str, epsilon: float, delta: float) -> dict[str, Any]:
+    """A lattice from below, on which all losses together are lowered by `LOWERED` or less in the mean."""
+    parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
+    if not all(part.sigma for part in parts):
+        raise NumericalError("Losses that have atoms have no lattice from below.")
+    for n in range(MOST_STEPS_BELOW):
+        step = Fraction(f"{LONGEST_BELOW * 0.7**n:.{STEP_DIGITS}g}")
+        made = _on_step(parts, step, epsilon, delta, math.inf)
+        for part, grid in zip(parts, made["grids"], strict=True):
+            grid["first"] = _multiple(part.lowest, step, math.floor) - 1
+            grid["nodes"] = _multiple(part.largest, step, math.ceil) - grid["first"] + 2
+        made["points"] = max(made["points"], *(grid["nodes"] for grid in made["grids"]))
+        made["precision"] += GUARD_BELOW
+        if _work(parts, made) > MOST_WORK or made["points"] > MOST_POINTS:
+            break
+        shift, lowered = _shift(parts, made["grids"], direction, float(step))
+        if lowered <= LOWERED:
+            return {**made, "shift": f"{shift:.17g}"}
+    raise NumericalError("The certificate of this run from below would take too long to check.")
+
+
+def _shift(parts: list[_Part], grids: list[dict[str, int]], direction: str, h: float) -> tuple[float, float]:
+    """By how much to lower every loss of a lattice, and how far below their means all are then together."""
+    chances, losses = [], []
+    for part, grid in zip(parts, grids, strict=True):
+        middles = h * (grid["first"] - 0.5 + np.arange(grid["nodes"] + 1, dtype=np.float64))
+        p, q = _tails(part, direction, middles)
+        p, q = -np.diff(p), -np.diff(q)
+        known = (p > LEAST_CHANCE) & (q > LEAST_CHANCE)
+        chances.append(part.rounds * p[known])
+        losses.append(np.log(p[known] / q[known]))
+    weights, points = np.concatenate(chances), np.concatenate(losses)
+    # the heaviest groups are tried: one of them is lowered to the point below by just the shift
+    heavy = points[np.argsort(weights)[-MOST_SHIFTS:]]
+    tried = np.unique(np.mod(-heavy, h)) * (1.0 + 1e-9) + 1e-9 * h
+    lowered = [float(weights @ np.mod(points + shift, h)) for shift in tried]
+    best = int(np.argmin(lowered))
+    return float(tried[best]), lowered[best]
+
+
+def _tails(part: _Part, direction: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The chances of a larger loss than each, under P and under Q."""
+    sign = 1.0 if direction == REMOVE else -1.0
+    c = np.maximum(1.0 + np.expm1(sign * x) / part.rate, 1e-300)
+    level = part.sigma * np.log(c)
+    without, with_record = (ndtr(-sign * (level + half)) for half in (0.5 / part.sigma, -0.5 / part.sigma))
+    mixed = (1.0 - part.rate) * without + part.rate * with_record
+    return (mixed, without) if direction == REMOVE else (without, mixed)
+
+
+def _work(parts: list[_Part], lattice: dict[str, Any]) -> float:
+    """What the checker counts for a lattice."""
+    products = sum(2 * part.rounds.bit_length() + 1 for part in parts)
+    work = MASS * sum(grid["nodes"] for grid in lattice["grids"]) + lattice["points"] * products
+    return float(work * (1.0 + lattice["precision"] / 128.0))
 
 
 def _common(parts: list[_Part]) -> Fraction:
@@ -213,7 +285,7 @@ def _on_step(parts: list[_Part], step: Fraction, epsilon: float, delta: float, m
     written = f"{step.numerator}/{step.denominator}"
     decimal = repr(h)
     step_text = decimal if Fraction(decimal) == step else written
-    return {"precision": bits, "step": step_text, "points": points, "grids": grids}
+    return {"precision": bits, "step": step_text, "points": points, "shift": "0", "grids": grids}
 
 
 def _multiple(loss: float | Fraction, step: Fraction, rounded: Callable[[float | Fraction], int]) -> int:

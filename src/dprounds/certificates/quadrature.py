@@ -82,9 +82,7 @@ def quadrature(pair: Pair, powers: list[float], height: float, log_error: float)
     best = int(np.argmax(steps))
     step = float(steps[best])
     low, high = _window(pair, powers, log_error)
-    angle, angle_strip = 0.0, 0.0
-    if height:
-        angle, angle_strip = _angle(pair, power, height, step)
+    angle, angle_strip = _angle(pair, power, height, step) if height else (0.0, 0.0)
     step = float(written(step / ROUNDED, 5))
     return {
         "step": written(step, 5),
@@ -105,7 +103,7 @@ def _angle(pair: Pair, power: float, height: float, step: float) -> tuple[float,
     weight = np.exp(exponent - exponent.max())
     weight /= weight.sum()
     share = mixture_share(pair.rate, pair.v(x))
-    best = (0.0, 0.0, 0.0)
+    best = (0.0, 0.0, 1.0)  # without an angle the ceiling is M on the axis
     for angle in ANGLES:
         half = math.sin(0.5 * angle)
         log_modulus = 0.5 * np.log1p(-4.0 * share * (1.0 - share) * half * half)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.bracket import Bracket
@@ -21,6 +22,8 @@ from dprounds.numerics.complex_plane import Numbers, exp_minus_tangent_at, log1p
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, ratio_above
 
 __all__ = ["Laplace"]
+
+Array = NDArray[np.float64]
 
 # Above this exponent M is summed in log space; below it, as M - 1, which is exact however small. Both are accurate
 # between 1 and 700, so the place of the switch does not matter.
@@ -68,6 +71,7 @@ class Laplace(Accounted, Mechanism):
         return LossLaw(
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
+            ceiling=self._ceiling,
             cells=partial(laplace_cells, self.noise_multiplier),
             excess=self._excess,
             summed=partial(laplace_rounds, self.noise_multiplier),
@@ -76,6 +80,14 @@ class Laplace(Accounted, Mechanism):
             exact_max_loss=1 / Fraction(self.noise_multiplier),
             max_loss_is_least=True,
         )
+
+    def _ceiling(self, t: float, s: Array) -> Array:
+        """M is exp(-1/2b) (cosh(y) + sinh(y)/(2z + 1)), y = (z + 1/2)/b: both at most cosh(Re y), and |2z + 1| > 2s."""
+        a = 1.0 / self.noise_multiplier
+        high = (t + 0.5) * a
+        log_cosh = high + math.log1p(math.exp(-2.0 * high)) - math.log(2.0)
+        found = log_cosh - 0.5 * a + np.log1p(0.5 / s)
+        return np.asarray(found + 32.0 * UNIT_ROUNDOFF * (high + a + 1.0 + np.log1p(0.5 / s)))
 
     def _excess(self, level: float) -> Bracket:
         largest = 1.0 / self.noise_multiplier
