@@ -10,6 +10,7 @@ import pytest
 
 from dprounds import (
     Gaussian,
+    Guarantee,
     InfeasibleError,
     ParameterError,
     best_plan,
@@ -37,6 +38,12 @@ def with_noise(row: FrontierRow, factor: float, *, sampling: str, dataset_size: 
         (4_000, "fixed-size", 4, [256]),
         (4_000, "shuffled", 4, [256]),
         (4_000, "none", 4, [4_000]),
+        # few rounds, whole batches, rare records: each by another way to its sums
+        (4_000, "poisson", 2, [1_000, 2_000, 4_000]),
+        (4_000, "allocation", 1, [16, 2_000, 4_000]),
+        (4_000, "fixed-size", 2, [1_000, 4_000]),
+        (1_000_000, "fixed-size", 20, [512]),
+        (4_000, "shuffled", 1, [16, 4_000]),
     ],
 )
 def test_every_row_is_within_the_budget_and_less_noise_is_not(
@@ -47,6 +54,17 @@ def test_every_row_is_within_the_budget_and_less_noise_is_not(
         less = with_noise(row, 1 - 2e-6, sampling=sampling, dataset_size=dataset_size)
         # of loaders of which only a bound is proven it is that bound which exceeds the budget
         assert (less.lower if sampling in ("poisson", "allocation", "none") else less.upper) > 1.0
+
+
+@pytest.mark.parametrize("sampling", LOADERS)
+def test_the_floor_is_within_the_budget_and_less_noise_is_not(sampling: str) -> None:
+    found = frontier(4_000, **BUDGET, epochs=4, batch_sizes=[4_000], sampling=sampling)
+    assert found.floor == found.floor_noise_multiplier / 4_000
+
+    def guarantee(factor: float) -> Guarantee:
+        return LOADERS[sampling].run(factor * found.floor_noise_multiplier, 4_000, 4_000, 1).guarantee(delta=1e-5)
+
+    assert guarantee(1.0).upper <= 1.0 < guarantee(1 - 1e-11).lower
 
 
 def test_rounds_are_the_batches_that_a_loop_makes() -> None:

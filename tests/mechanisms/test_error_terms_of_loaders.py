@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dprounds import FixedSizeSampled, Gaussian, MixtureOfGaussians, RandomAllocation
 from dprounds.accounting.cells import Cells
-from dprounds.mechanisms import emptied_record, random_allocation, replaced_record, shuffled
+from dprounds.mechanisms import emptied_record, fixed_size_sampled, random_allocation, replaced_record, shuffled
 from dprounds.mechanisms.replaced_record import _output_of, replaced_cells
 from dprounds.numerics.mixture import log_mixture_inverse
 from tests.references import replaced_record as reference
@@ -272,7 +272,7 @@ def test_a_ceiling_of_a_batch_of_fixed_size_is_above_every_value_between_its_poi
 
 def test_a_ceiling_counts_what_may_lie_between_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Squares of 1/2 at all points: steps are half of what is missing to one, so that 1/8 more may be between them."""
-    monkeypatch.setattr(FixedSizeSampled, "_square", lambda *_: 0.5)
+    monkeypatch.setattr(fixed_size_sampled._Modulus, "square", lambda *_: 0.5)
     law = FixedSizeSampled(Gaussian(2.0), 10, 1000).law()
     assert law.ceiling is not None
     top = float(law.log_moment(np.array([1.0]))[0].real)

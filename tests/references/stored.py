@@ -46,11 +46,18 @@ def computed(function: Callable[..., mpf], arguments: list[Any]) -> str:
 def main() -> None:
     """Write the file: every case of the tests that use it."""
     from tests.accounting.test_levels import TWO_ROUNDS
+    from tests.references.loader_slopes import allocation_slope, fixed_size_slope, two_rounds_slope
     from tests.references.slopes import epsilon_slope
     from tests.references.two_rounds import two_rounds_delta
-    from tests.test_sensitivity import SLOPES
+    from tests.test_sensitivity import ALLOCATION_SLOPES, FIXED_SIZE_SLOPES, SLOPES, TWO_ROUNDS_SLOPES
 
-    cases: dict[Any, list[Any]] = {two_rounds_delta: TWO_ROUNDS, epsilon_slope: SLOPES}
+    cases: dict[Any, list[Any]] = {
+        two_rounds_delta: TWO_ROUNDS,
+        epsilon_slope: SLOPES,
+        allocation_slope: ALLOCATION_SLOPES,
+        fixed_size_slope: FIXED_SIZE_SLOPES,
+        two_rounds_slope: TWO_ROUNDS_SLOPES,
+    }
     found = {
         function.__name__: {json.dumps(arguments): computed(unwrap(function), list(arguments)) for arguments in given}
         for function, given in cases.items()

@@ -1000,6 +1000,23 @@ def test_the_plan_view_shows_the_librarys_plan_a_row_for_each_batch_size_and_a_c
     assert {"plan", "today"} <= set(page.locator("#plan-chart .note").all_text_contents())
 
 
+@pytest.mark.parametrize("width", [390, 360])
+def test_on_a_phone_the_plan_has_all_its_columns_and_no_line_goes_through_its_note(open_page: Open, width: int) -> None:
+    page = open_plan(open_page)
+    page.set_viewport_size({"width": width, "height": 800})
+    note = page.locator("#plan-chart .note", has_text="plan")
+    wait_until(page, f"document.querySelector('#plan-chart').getBoundingClientRect().width < {width}")
+    line = page.locator("#plan-chart [role=slider] .line").bounding_box()
+    box = note.bounding_box()
+    assert not box["x"] < line["x"] < box["x"] + box["width"]
+    assert (
+        page.evaluate(
+            "(() => { const s = document.querySelector('#plan .scroll'); return s.scrollWidth - s.clientWidth; })()"
+        )
+        <= 1
+    )
+
+
 def test_the_line_of_epochs_is_dragged_and_the_plan_follows(open_page: Open) -> None:
     page = open_plan(open_page)
     before = shown_plan(page)

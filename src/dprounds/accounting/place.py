@@ -20,7 +20,15 @@ from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.search import RootSearch
 
-__all__ = ["line_near", "line_with_nodes_of", "no_line", "saddle_at_delta", "saddle_at_epsilon", "search_saddle"]
+__all__ = [
+    "line_near",
+    "line_until_small",
+    "line_with_nodes_of",
+    "no_line",
+    "saddle_at_delta",
+    "saddle_at_epsilon",
+    "search_saddle",
+]
 
 Array = NDArray[np.float64]
 
@@ -59,6 +67,10 @@ FAR_STOPS = 4.0 * 1.2 ** np.arange(50)
 FIRST_BLOCK = 64
 # The mean loss of a tilted lattice is this part of a step below the largest loss when hardly any other is left.
 ALL_BUT_THE_LARGEST = 1e-9
+# A line that proves nothing ends where its last octave of nodes adds less than this part of delta. If an octave, not
+# the first, adds more than this part of the one before, M hardly falls any more, as that of few rounds with an atom.
+SMALL_OCTAVE = 1e-8
+SLOW_OCTAVE = 0.25
 # Points of a period, for a law on a lattice.
 FEWEST_POINTS = 8
 
@@ -178,6 +190,42 @@ def line_near(
         lattice=law.lattice,
         points=points,
     )
+
+
+def line_until_small(law: Composition, saddle: Saddle, *, epsilon: float, log_delta: float, most_nodes: int) -> Line:
+    """A line at or near a saddle point that ends where its summands are seen to be small: no bracket of it is proven.
+
+    It serves for derivatives where no ceiling is low enough. Raises `NumericalError` where the summands do not become
+    small within so many nodes, or all losses lie on a lattice.
+    """
+    if law.lattice is not None:
+        raise no_line()
+    saddle, period, _ = _tilt(law, saddle, *_sides(law, saddle), epsilon, log_delta)
+    t, step = saddle.t, 2.0 * math.pi / period
+    values, end, before = np.empty(0, dtype=np.complex128), FIRST_BLOCK, math.inf
+    while end <= most_nodes:
+        s: Array = step * np.arange(values.size, end, dtype=np.float64)
+        z: NDArray[np.complex128] = np.asarray(t + 1j * s, dtype=np.complex128)
+        more = np.asarray(law.log_moment(z), dtype=np.complex128)
+        if np.isnan(more).any():
+            raise NumericalError("A moment of this run is not a number in doubles.")
+        values = np.append(values, more)
+        exponents = more.real - t * epsilon - np.log(np.abs(z * (1.0 + z))) - log_delta
+        octave = step / math.pi * float(np.exp(np.minimum(exponents, 700.0)).sum())
+        if octave < SMALL_OCTAVE:
+            return Line(
+                t=t,
+                step=step,
+                values=values,
+                ceiling=math.inf,
+                sides=np.empty(0),
+                side_values=np.empty(0),
+                sizes=np.abs(values),
+            )
+        if end > 2 * FIRST_BLOCK and octave > SLOW_OCTAVE * before:
+            break
+        end, before = 2 * end, octave
+    raise NumericalError("The exact sum of this run converges too slowly.")
 
 
 def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:

@@ -460,6 +460,7 @@ def unproven_epsilon(law: Composition, *, delta: float, start: float = 1.0) -> t
     if not law.infinite_mass < delta:
         raise NumericalError(f"delta {delta:g} is used up by the infinite mass.")
     with within_doubles():
-        way = ByLine(law, start=start)
+        # where values of K are few, a ceiling costs more than they do
+        way = ByLine(law, start=start, proven=law.is_cheap or law.lattice is not None)
         epsilon, sums = guessed_root(way, math.log(delta - law.infinite_mass), law.max_loss)
     return epsilon, sums.above.t

@@ -6,25 +6,33 @@ With :math:`\delta(\varepsilon, \theta)` the sum along a line, and :math:`\delta
           \partial_\theta\delta = \frac h\pi\sum_n \mathrm{Re}\,\partial_\theta K(z_n)\,
           \frac{e^{K(z_n) - \varepsilon z_n}}{z_n(1+z_n)} .
 
-Nothing here is proven: no guarantee rests on a derivative.
+The nodes are those of the exact sum; or, where that sum is none of a line of the law itself, as of few rounds, those of
+a line that ends where its summands are seen to be small. Nothing here is proven: no guarantee rests on a derivative.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from dprounds.accounting.law import Composition
+from dprounds.accounting.law import Composition, Slopes
+from dprounds.accounting.line import Line
+from dprounds.accounting.profile import crude_delta
+from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import within_doubles
 from dprounds.accounting.ways import ByLine
 from dprounds.errors import NumericalError
+from dprounds.numerics.complex_plane import Numbers
 
 __all__ = ["EpsilonSlopes", "epsilon_slopes"]
 
 # Two directions whose deltas differ by less than this part of them cost the same, and either may decide.
 SAME = 1e-9
+# Nodes at which derivatives are computed at once.
+BLOCK = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,33 +50,66 @@ def epsilon_slopes(laws: Mapping[str, Composition], *, epsilon: float) -> list[E
     Raises `NumericalError` where no line of the law itself serves, or its derivatives are not known.
     """
     found: list[tuple[float, EpsilonSlopes]] = []
+    refused: list[tuple[Composition, NumericalError]] = []
     for law in laws.values():
         if len(law.parts) != 1 or law.parts[0][0].slopes is None or law.infinite_mass:
             raise NumericalError("The derivatives of this run are not known.")
         if epsilon < law.max_loss:  # else this direction has no delta at all
-            found.append(_of(law, epsilon))
+            try:
+                found.append(_of(law, epsilon))
+            except NumericalError as trouble:
+                refused.append((law, trouble))
+    largest = max((delta for delta, _ in found), default=0.0)
+    for law, error in refused:
+        if not crude_delta(law, epsilon) < largest:  # it may be the one that decides
+            raise error
     if not found:
         raise NumericalError("No loss of this run is above epsilon.")
-    largest = max(delta for delta, _ in found)
     return [slopes for delta, slopes in found if delta >= (1.0 - SAME) * largest]
 
 
 def _of(law: Composition, epsilon: float) -> tuple[float, EpsilonSlopes]:
     """Delta in one direction, and the derivatives of epsilon."""
     ((part, rounds),) = law.parts
+    if part.slopes is None:
+        raise NumericalError("The derivatives of this run are not known.")
     with within_doubles():
-        way = ByLine(law, smoothed=False)
-        way.sums(epsilon)
-        line = way.line
-        if line is None or part.slopes is None:
-            raise NumericalError("The derivatives of this run are not known.")
+        line = _line(law, epsilon)
         value, by_epsilon = line.value_and_slope(epsilon)
         if not value > 0 > by_epsilon:
             raise NumericalError("Delta is too small here for its derivatives.")
         once = line.values / rounds
         with np.errstate(divide="ignore", invalid="ignore"):  # where M vanishes, which the line leaves out
-            slopes = part.slopes(line.nodes, once)
+            slopes = _by_blocks(part.slopes, line.nodes, once)
+        # rounds that are no integer take the branch of K that is continuous along the line
+        turned = np.unwrap(np.where(np.isfinite(once), once.imag, 0.0))
+        by_rounds = np.where(np.isfinite(once), once.real, 0.0) + 1j * turned
         parameters = {name: -line.slope_along(epsilon, rounds * slope) / by_epsilon for name, slope in slopes.items()}
-        return value, EpsilonSlopes(
-            parameters=parameters, rounds=-line.slope_along(epsilon, once) / by_epsilon, delta=1.0 / by_epsilon
+        found = EpsilonSlopes(
+            parameters=parameters, rounds=-line.slope_along(epsilon, by_rounds) / by_epsilon, delta=1.0 / by_epsilon
         )
+    if not all(map(math.isfinite, [*parameters.values(), found.rounds, found.delta])):
+        raise NumericalError("The derivatives of this run are outside what doubles resolve.")
+    return value, found
+
+
+def _line(law: Composition, epsilon: float) -> Line:
+    """That of the exact sum at `epsilon`, or one that ends where it is small."""
+    start: Saddle | float = 1.0
+    for proven in (True, False):
+        way = ByLine(law, smoothed=False, start=start, proven=proven)
+        try:
+            way.sums(epsilon)
+        except NumericalError:
+            if not proven:
+                raise
+        if way.line is not None and way.line.lattice is None:
+            return way.line
+        start = way.start
+    raise NumericalError("The derivatives of this run are not known.")
+
+
+def _by_blocks(slopes: Slopes, z: Numbers, values: Numbers) -> dict[str, Numbers]:
+    """The derivatives of K at all nodes, computed at a few at a time."""
+    found = [slopes(z[i : i + BLOCK], values[i : i + BLOCK]) for i in range(0, z.size, BLOCK)]
+    return {name: np.concatenate([block[name] for block in found]) for name in found[0]}

@@ -21,7 +21,7 @@ from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels import LevelledLine
 from dprounds.accounting.line import Line, log_zeta
-from dprounds.accounting.place import line_near, no_line, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.place import line_near, line_until_small, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.place_levels import levels_near
 from dprounds.accounting.rough_profile import RoughProfile, rough_epsilon, rough_profile
 from dprounds.accounting.saddle import Saddle
@@ -62,6 +62,8 @@ LEAST_SPREAD_OF_LINES = 0.04
 # A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
+# Nodes of a line that ends where it is seen to be small.
+MOST_UNPROVEN_NODES = 2**12
 # A probability below this has no relative precision in doubles.
 LEAST_PROBABILITY = 1e-300
 
@@ -87,13 +89,14 @@ class Way(Protocol):
 
 @dataclass
 class ByLine:
-    """By a line of the law itself."""
+    """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing."""
 
     law: Composition
     smoothed: bool = True
     most_nodes: int | None = None
     start: Saddle | float = 1.0
     line: Line | None = None
+    proven: bool = True
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
@@ -121,6 +124,9 @@ class ByLine:
             raise no_line()
         self.start = saddle = saddle_at_epsilon(self.law, epsilon, start=self.start)
         log_delta = saddle.log_delta(epsilon)
+        if not self.proven:
+            self.line = _line_until_small(self.law, saddle, epsilon, log_delta)
+            return Sums(epsilon, self.line, reach=0.5 / saddle.width, believed=0.5 / saddle.width)
         for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
             line = line_near(
                 self.law,
@@ -144,6 +150,17 @@ class ByLine:
             value, slope = line.value_and_slope(epsilon)
             reach = min(reach, -value / slope) if value > 0 > slope else 0.0
         return Sums(epsilon, line, reach=reach)
+
+
+def _line_until_small(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
+    """A line that ends where it is small against the delta that it finds."""
+    for _ in range(2):  # Laplace's method may be misled by a heavy tail
+        line = line_until_small(law, saddle, epsilon=epsilon, log_delta=log_delta, most_nodes=MOST_UNPROVEN_NODES)
+        value = line.value_and_slope(epsilon)[0]
+        if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+            break
+        log_delta = math.log(value)
+    return line
 
 
 def _normal_excess(distance: float, level: float) -> Bracket:

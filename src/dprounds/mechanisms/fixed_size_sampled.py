@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dprounds._validate import choice, count, show
 from dprounds.accounting.cells import CellsOf
-from dprounds.accounting.law import LossLaw
+from dprounds.accounting.law import LossLaw, Slopes
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import (
@@ -31,7 +31,7 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
-from dprounds.mechanisms.sampled_gaussian import REACH
+from dprounds.mechanisms.replaced_slopes import POINTS, panel_edges, replaced_slopes
 from dprounds.mechanisms.sampling import sampled_excess
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
@@ -45,11 +45,6 @@ Array = NDArray[np.float64]
 
 RELATIONS = (REPLACE_ONE, ZERO_OUT)
 
-# Panels of the Gauss-Legendre rule: over each the log-ratio changes by at most WIDEST and two deviations, and exponent
-# and phase by NATS; docs/theory/loaders.md has the error.
-POINTS = 20
-WIDEST = 2.0
-NATS = 8.0
 # More panels are out of reach of doubles, or of patience.
 MOST_PANELS = 2**14
 # Each record of a larger group would have next to no noise.
@@ -264,7 +259,7 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     def _law(self, direction: str) -> LossLaw:
         if self.is_tight:
-            return replace(self._whole.law(), of=self)
+            return replace(self._whole.law(), of=self, slopes=self._slopes)
         if self.group_size > 1:
             parts = [(weight, one.law(direction).cells) for weight, one in self._members]
             return LossLaw(
@@ -294,7 +289,20 @@ class FixedSizeSampled(Accounted, Mechanism):
             most_nodes=MOST_NODES_OF_LINES if falls else 0,
             is_attained=self.relation == REPLACE_ONE,
             lattice_precision=0.0 if self.relation == REPLACE_ONE else LATTICE_PRECISION,
+            slopes=self._slopes,
         )
+
+    @property
+    def _slopes(self) -> Slopes | None:
+        """The derivatives of K, where a record is replaced by another; by the noise over the clipping norm."""
+        if self.relation != REPLACE_ONE or self.group_size > 1 or not self._is_resolved:
+            return None
+
+        def slopes(z: Numbers, values: Numbers) -> dict[str, Numbers]:
+            found = replaced_slopes(self._replaced.noise_multiplier, self.rate, z, values)
+            return {**found, "noise_multiplier": 0.5 * found["noise_multiplier"]}
+
+        return slopes
 
     def _ceiling(self, t: float, s: Array) -> Array:
         r"""Ceilings of Re K from each ``t + is`` on.
@@ -320,10 +328,11 @@ class FixedSizeSampled(Accounted, Mechanism):
         variation = 1.001 * (2.0 * at_zero + float(turns))
         rest *= math.exp(-top) * (1.0 + 1e-9)
         far = 2.0 * variation / max(1.0 - rest, 1e-3)
-        points, squares = [float(s[0])], [self._square(t, float(s[0]), top)]
+        modulus = _Modulus(self, t, top)
+        points, squares = [float(s[0])], [modulus.square(float(s[0]))]
         while points[-1] < far and len(points) < MOST_POINTS:
             points.append(points[-1] + math.sqrt(max(1.0 - squares[-1], LEAST_FALL) / square))
-            squares.append(self._square(t, points[-1], top))
+            squares.append(modulus.square(points[-1]))
         ends, found = np.array(points), np.array(squares)
         beyond = (rest + variation / ends[-1]) ** 2
         between = np.maximum(found[1:], found[:-1]) + 0.25 * square * np.diff(ends) ** 2
@@ -331,15 +340,6 @@ class FixedSizeSampled(Accounted, Mechanism):
         bounds = np.maximum.accumulate(np.append(between, beyond)[::-1])[::-1]
         number = np.minimum(np.maximum(np.searchsorted(ends, s, side="right") - 1, 0), bounds.size - 1)
         return np.asarray(top + 0.5 * np.log(np.minimum(bounds[number], 1.0)) + 1e-13 * abs(top))
-
-    def _square(self, t: float, s: float, top: float) -> float:
-        """The square of |M(t + is)| / M(t), not below it."""
-        law = self._rule(t, 2.0 ** math.ceil(math.log2(s)))  # one for all s of an octave
-        sizes, turns = np.exp(law.log_weights + t * law.values - top), s * law.values
-        found = math.hypot(float(sizes @ np.cos(turns)), float(sizes @ np.sin(turns)))
-        # rounding of the sizes, relative to exponents below 2^10, and of the phases
-        error = UNIT_ROUNDOFF * (2.0**12 + float(sizes @ ((law.ulps + 4.0) * np.abs(turns))))
-        return min(found + error, 1.0) ** 2 + SQUARE_ERROR
 
     def attack_law(self, direction: str) -> LossLaw:
         """Of real neighbours: all other records point away from the one that differs, or from all that differ."""
@@ -391,6 +391,34 @@ def _is_rare_enough(rate: float, noise: float) -> bool:
     return exponent < 700.0 and rate * (1.0 + math.exp(exponent)) * (1.0 + 1e-12) <= 1.0
 
 
+class _Modulus:
+    """|M| over M(t), which is exp(top), on the line of t: one rule for all s of an octave."""
+
+    def __init__(self, step: FixedSizeSampled, t: float, top: float) -> None:
+        self._step, self._t, self._top = step, t, top
+        self._octaves: dict[float, tuple[Array, Array, Array, float, float]] = {}
+
+    def square(self, s: float) -> float:
+        """The square of |M(t + is)| / M(t), not below it."""
+        octave = 2.0 ** math.ceil(math.log2(s))
+        if octave not in self._octaves:
+            self._octaves[octave] = self._table(octave)
+        u, both, difference, rest, moved = self._octaves[octave]
+        turns = s * u  # losses come as u and -u
+        found = math.hypot(rest + float(both @ np.cos(turns)), float(difference @ np.sin(turns)))
+        # rounding of the sizes, relative to exponents below 2^10, and of the phases
+        error = UNIT_ROUNDOFF * (2.0**12 + s * moved)
+        return min(found + error, 1.0) ** 2 + SQUARE_ERROR
+
+    def _table(self, octave: float) -> tuple[Array, Array, Array, float, float]:
+        """Losses u, sums and differences of the sizes at u and -u, the size at 0, and how much phases may be off."""
+        law = self._step._rule(self._t, octave)
+        n = law.values.size // 2
+        u, sizes = law.values[:n], np.exp(law.log_weights + self._t * law.values - self._top)
+        both = sizes[:n] + sizes[n : 2 * n]
+        return u, both, sizes[:n] - sizes[n : 2 * n], float(sizes[-1]), float(both @ ((law.ulps[:n] + 4.0) * u))
+
+
 @lru_cache(maxsize=MOST_REMEMBERED)
 def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
     r"""Losses log w under the mixture, -log w under Q, both where v > 0, and 0 with the mass that is left.
@@ -398,7 +426,7 @@ def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
     In x the pair is N(1, noise^2) and N(0, noise^2), and v > 0 where x > 1/2.
     """
     spread = 1.0 / noise  # the standard deviation of v
-    edges = _edges(rate, (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, spread, NATS / (t + 2.0 + s))
+    edges = panel_edges(noise, rate, t, s)
     if edges.size > MOST_PANELS:
         raise NumericalError(f"A batch with noise multiplier {2.0 * noise:g} would need {edges.size:,} panels.")
     v, weights = panel_rule(edges, POINTS)
@@ -411,11 +439,3 @@ def _law(noise: float, rate: float, t: float, s: float) -> TiltableLaw:
         np.concatenate([u, -u, [0.0]]),
         np.concatenate([ulps, ulps, [8.0]]),
     )
-
-
-def _edges(rate: float, end: float, spread: float, width: float) -> Array:
-    """Edges of panels from 0 to a log-ratio, over each of which the loss changes by at most a width."""
-    even = np.linspace(0.0, end, math.ceil(end / min(WIDEST, 2.0 * spread)) + 1)
-    last = float(log_mixture(rate, np.array(end)))
-    inner = log_mixture_inverse(rate, np.arange(0.0, last, width)[1:])
-    return np.unique(np.concatenate([even, inner[inner < end]]))

@@ -24,7 +24,7 @@ from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Gaussian"]
+__all__ = ["Gaussian", "unsampled_slopes"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +66,7 @@ class Gaussian(Accounted, Mechanism):
             normal_distance=1.0 / sigma,
             max_loss_is_least=True,
             is_accurate=True,  # K is a polynomial
+            slopes=partial(unsampled_slopes, sigma),
         )
 
     def _excess(self, level: float) -> Bracket:
@@ -103,6 +104,11 @@ class Gaussian(Accounted, Mechanism):
     def for_norm(self, norm: int) -> Gaussian:
         """The same noise for records of so many times the norm, rounded down."""
         return self if norm == 1 else Gaussian(math.nextafter(self.noise_multiplier / norm, 0.0))
+
+
+def unsampled_slopes(noise: float, z: Numbers, values: Numbers) -> dict[str, Numbers]:
+    """The derivative of K, given K, of a Gaussian whose noise is in proportion to `noise`, and that nothing samples."""
+    return {"noise_multiplier": -2.0 / noise * values}
 
 
 def _slopes(sigma: float, rate: float, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:

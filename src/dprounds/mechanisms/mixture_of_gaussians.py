@@ -188,7 +188,7 @@ class MixtureOfGaussians(Accounted, Mechanism):
         if not self._components:
             return nothing_law(self)
         if self._is_gaussian:
-            return replace(Gaussian(self._noise).law(), of=self)
+            return replace(Gaussian(self._noise).law(), of=self, slopes=None)
         sampled = self._sampled(direction)
         return LossLaw(
             of=self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from dprounds.mechanisms.base import ABSOLUTE_ERROR, ADD, ADD_REMOVE, BOTH_DIREC
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.lognormal_mean import LognormalMean, Means
+from dprounds.numerics.lognormal_slopes import mean_slopes
 from dprounds.numerics.lognormal_window import LognormalWindow
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
@@ -250,6 +251,7 @@ class RandomAllocation(Accounted, Mechanism):
             largest_t=PART_OF_REACH * reach - 1.0,
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
+            slopes=partial(self._slopes, direction),
         )
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
@@ -259,7 +261,7 @@ class RandomAllocation(Accounted, Mechanism):
     def _law(self, direction: str) -> LossLaw:
         always = self._always
         if always is not None:
-            return replace(always.law(), of=self)
+            return replace(always.law(), of=self, slopes=partial(self._slopes, direction))
         windows = self._windows(direction)
         if windows:
             return self._window_law(windows, direction)
@@ -279,7 +281,27 @@ class RandomAllocation(Accounted, Mechanism):
             largest_t=min(PART_OF_AXIS * self._largest_t, LARGEST_T),
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
+            slopes=partial(self._slopes, direction),
         )
+
+    def _slopes(self, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:
+        """The derivatives of K on a line, upward: by the noise multiplier and by the part of the steps that are joined.
+
+        Of one step alone the deviation is all that there is, and K a polynomial.
+        """
+        power = -z if direction == ADD else z + 1.0
+        upward = power.real + 1j * np.abs(power.imag)
+        noise, rate = self._noise_multiplier * math.sqrt(self.repeats), self.participations / self.steps
+        by_noise, by_rate = np.zeros(z.size, dtype=np.complex128), np.zeros(z.size, dtype=np.complex128)
+        for mean, times in self._blocks:
+            found = mean_slopes(mean, upward)
+            by_noise -= times * mean.deviation / noise * found.by_deviation
+            by_rate -= times * mean.count / rate * found.by_count
+        is_below = power.imag < 0
+        return {
+            "noise_multiplier": np.where(is_below, np.conj(by_noise), by_noise),
+            "sampling_rate": np.where(is_below, np.conj(by_rate), by_rate),
+        }
 
     def _rdp(self, orders: Array) -> Array:
         always = self._always

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import BOTH_DIRECTIONS, REMOVE, REPLACE_ONE, ZERO_OUT, Mechanism
 from dprounds.mechanisms.emptied_record import attack_cells
-from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.gaussian import Gaussian, unsampled_slopes
 from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -135,7 +135,7 @@ class Shuffled(Accounted, Mechanism):
         return math.inf
 
     def _law(self, direction: str) -> LossLaw:
-        return replace(self._unsampled.law(), of=self)
+        return replace(self._unsampled.law(), of=self, slopes=partial(unsampled_slopes, self._noise))
 
     def attack_law(self, direction: str) -> LossLaw:
         """Of real neighbours: all other records point away from the one that differs, of a group one alone."""

@@ -26,7 +26,7 @@ from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.lognormal_rays import LEAST_EXPONENT, LognormalRays, Ray
 from dprounds.numerics.special import loggamma
 
-__all__ = ["LognormalMean", "Means"]
+__all__ = ["LognormalMean", "Means", "split_power"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -79,16 +79,15 @@ class LognormalMean(LognormalRays):
         order = np.argsort(imaginary)
         ordered = imaginary[order]
         # where the mean has fallen to nothing, by its ceiling, it is taken for zero
-        fallen = math.sqrt(-2.0 * LOG_FALLEN * self.count) / self.deviation
-        start, end = (int(number) for number in np.searchsorted(ordered, [0.0, fallen], side="right"))
+        start, end = (int(i) for i in np.searchsorted(ordered, [0.0, self.largest_imaginary], side="right"))
         gone = order[end:]
         logs[gone] = log_real + LOG_OF_NOTHING
         errors[gone] = np.exp(-0.5 * (self.deviation * imaginary[gone]) ** 2 / self.count) + 2.0 * math.exp(
             LOG_OF_NOTHING
         )
-        n, p_real = _split(real)
+        n, p_real = split_power(real)
         while start < end:
-            ray = self._ray(n, p_real, float(ordered[start]), fallen)
+            ray = self.ray(n, p_real, float(ordered[start]))
             following = min(int(np.searchsorted(ordered, ray.most, side="right")), end)
             here = order[start:following]
             logs[here], errors[here] = self._sum(ray, p_real, imaginary[here], log_real)
@@ -96,14 +95,21 @@ class LognormalMean(LognormalRays):
             start = following
         return Means(logs, errors)
 
-    def _ray(self, n: int, p_real: float, s: float, fallen: float) -> Ray:
+    @property
+    def largest_imaginary(self) -> float:
+        """Powers with a larger imaginary part have a mean that has fallen to nothing, by its ceiling."""
+        return math.sqrt(-2.0 * LOG_FALLEN * self.count) / self.deviation
+
+    def ray(self, n: int, p_real: float, s: float) -> Ray:
         """G_n on a ray that suits an imaginary part s, and as many larger ones as it can."""
         known = _remembered_list(self, n, p_real)
         found = next((ray for ray in known if ray.least <= s <= ray.most), None)
         if found is None:
             least = 2.0 ** math.floor(math.log2(s))
             angle, most = _angle(p_real, least)
-            (found,) = self._rays(range(n, n + 1), p_real, p_real, angle, min(max(most, 2.0 * least), fallen))
+            (found,) = self._rays(
+                range(n, n + 1), p_real, p_real, angle, min(max(most, 2.0 * least), self.largest_imaginary)
+            )
             found = found._replace(least=least)
             known.append(found)
         return found
@@ -126,7 +132,7 @@ class LognormalMean(LognormalRays):
 
     def _real_ray(self, power: float) -> tuple[range, float, float, int]:
         """Which rays serve a real power: their n, the least and the largest real part of p, and the n of this one."""
-        n, p_real = _split(power)
+        n, p_real = split_power(power)
         if not n:
             low = 2.0 ** math.floor(math.log2(p_real))
             return range(1), low, 2.0 * low, 0
@@ -141,7 +147,7 @@ class LognormalMean(LognormalRays):
         return numbers, LEAST_EXPONENT, LEAST_EXPONENT + 1.0, n
 
 
-def _split(real: float) -> tuple[int, float]:
+def split_power(real: float) -> tuple[int, float]:
     """n and the real part of p = n - w for a real part of w."""
     n = max(math.floor(real) + 1 + int(LEAST_EXPONENT), 0)
     return n, n - real

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,16 @@ from dprounds.numerics.complex_plane import log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import loggamma
 
-__all__ = ["TERM_UNITS", "Average", "LognormalPowers", "power_coefficients"]
+__all__ = [
+    "LEAST_AVERAGE",
+    "TERM_UNITS",
+    "Average",
+    "AverageTerms",
+    "LognormalPowers",
+    "log_of",
+    "one_value_averages",
+    "power_coefficients",
+]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -72,6 +81,21 @@ class Average(NamedTuple):
     log_spread: float
 
 
+class AverageTerms(NamedTuple):
+    """What the averages of X^k exp(-uX/t) / k! are sums of: a row for each k of sizes, a column for each of weights.
+
+    `weights` are `sizes` times the phases of the line that is moved up; a size is the exponential of the difference of
+    both `parts`, less a square, times a constant. `factor` turns X and u.
+    """
+
+    sizes: Array
+    squares: Array
+    parts: tuple[Array, Array]
+    weights: NDArray[Any]  # complex where the line is moved
+    log_x: Array
+    factor: np.complex128 | np.float64
+
+
 @dataclass(frozen=True)
 class LognormalPowers:
     """The mean of `count` independent lognormal values whose logarithm has deviation `deviation`, each of mean one."""
@@ -102,21 +126,25 @@ class LognormalPowers:
         )
         return Average(x, distance, shift, log_error, log_spread)
 
-    def _coefficients(self, y: Array, average: Average, angle: float, n: range) -> tuple[Array, ComplexArray, Array]:
-        """G_n = exp(log_size) value on a ray, for each n, and bounds on the rounding errors of the values."""
+    def terms(self, average: Average, angle: float, most: int) -> AverageTerms:
+        """Those of the averages for k from 0 to `most` on a ray."""
         d, x = self.deviation, average.x
         turn = d * average.shift
-        most = n[-1]
         k = np.arange(most + 1, dtype=np.float64)[:, None]
         # X^k / k! times the normal density: a square that is completed, and a constant
         parts = 0.5 * d * d * (k * (k - 1.0)), loggamma(k + 1.0).real
         squares = 0.5 * (x - k * d) ** 2
         scale = average.distance / math.sqrt(2.0 * math.pi) * math.exp(0.5 * average.shift**2)
         sizes = np.exp(parts[0] - parts[1] - squares) * scale
-        log_x = d * x - 0.5 * d * d
         factor = np.exp(1j * (turn - angle)) if angle else np.float64(1.0)  # of the turned X and of u
         weights = (sizes * np.exp(1j * (k * turn - average.shift * x)) if angle else sizes).T
-        first, averages = _averages(y, log_x, weights, factor)
+        return AverageTerms(sizes, squares, parts, weights, d * x - 0.5 * d * d, factor)
+
+    def _coefficients(self, y: Array, average: Average, angle: float, n: range) -> tuple[Array, ComplexArray, Array]:
+        """G_n = exp(log_size) value on a ray, for each n, and bounds on the rounding errors of the values."""
+        d, x = self.deviation, average.x
+        sizes, squares, parts, weights, log_x, factor = self.terms(average, angle, n[-1])
+        first, averages = one_value_averages(y, log_x, weights, factor)
         log_sizes, values = self._powers(first, averages, n)
         # *Rounding* varies slowly along the ray, and is summed at some of the nodes.
         some = np.unique(np.append(np.arange(0, y.size, max(1, round(ERROR_SPACING / (y[1] - y[0])))), y.size - 1))
@@ -132,7 +160,7 @@ class LognormalPowers:
 
     def _powers(self, first: ComplexArray, averages: ComplexArray, n: range) -> tuple[Array, ComplexArray]:
         """G_n from the averages a_k, times the count to the power k; `first` is a_0 - 1."""
-        logs = self.count * _log_of(first, averages[:, 0])
+        logs = self.count * log_of(first, averages[:, 0])
         turned = np.exp(1j * logs.imag)
         if n[-1] == 0:
             return logs.real, turned[None, :]
@@ -152,7 +180,7 @@ class LognormalPowers:
         t, u = self.count, UNIT_ROUNDOFF
         size = np.maximum(np.abs(averages[:, 0]), LEAST_AVERAGE)
         of_first = np.where(np.abs(first) < 0.5, near, errors[:, 0]) / size
-        of_first += STEP_UNITS * u * np.abs(_log_of(first, averages[:, 0]))
+        of_first += STEP_UNITS * u * np.abs(log_of(first, averages[:, 0]))
         if n[-1] == 0:
             return np.asarray(t * of_first)[None, :]
         sizes = (np.abs(averages) + errors) / size[:, None]
@@ -168,7 +196,7 @@ class LognormalPowers:
         return np.asarray(power_coefficients(sizes * scales, t)[n[0] :] * factors * counted)
 
 
-def _averages(
+def one_value_averages(
     y: Array, log_x: Array, weights: Matrix, factor: np.complex128 | np.float64
 ) -> tuple[ComplexArray, ComplexArray]:
     """Sums of ``weights exp(-q)``, one for each column of weights, and of ``exp(-q) - 1`` with the first column.
@@ -203,7 +231,7 @@ def _averages(
     return first, averages
 
 
-def _log_of(less: ComplexArray, whole: ComplexArray) -> ComplexArray:
+def log_of(less: ComplexArray, whole: ComplexArray) -> ComplexArray:
     """The logarithm of ``whole = 1 + less``, to its own size; of what underflows, that of the least average."""
     is_near = np.abs(less) < 0.5
     far = np.where(is_near | (np.abs(whole) < LEAST_AVERAGE), LEAST_AVERAGE, whole)

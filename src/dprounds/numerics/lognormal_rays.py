@@ -18,7 +18,7 @@ from dprounds.numerics.lognormal_powers import TERM_UNITS, Average, LognormalPow
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import loggamma
 
-__all__ = ["LEAST_EXPONENT", "LognormalRays", "Ray"]
+__all__ = ["LEAST_EXPONENT", "LognormalRays", "Ray", "phased_sums"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -199,7 +199,7 @@ class LognormalRays(LognormalPowers):
         modulus = np.abs(terms)
         center = float(ray.y[int(np.argmax(modulus))])
         offsets = ray.y - center
-        found = _phased_sums(terms, offsets, ray.step, s)
+        found = phased_sums(terms, offsets, ray.step, s)
         log_gamma = loggamma(p_real - 1j * s)
         log_count = math.log(self.count)
         prefactor = top + p_real * log_count + math.log(ray.step) - ray.angle * s - log_gamma.real
@@ -230,7 +230,7 @@ class LognormalRays(LognormalPowers):
         return logs, errors
 
 
-def _phased_sums(terms: ComplexArray, offsets: Array, step: float, s: Array) -> ComplexArray:
+def phased_sums(terms: ComplexArray, offsets: Array, step: float, s: Array) -> ComplexArray:
     """Sums of ``terms exp(-i s offset)`` over equidistant offsets, for every s: an inner and an outer factor."""
     rows = -(-terms.size // INNER)
     table = np.zeros(rows * INNER, dtype=np.complex128)

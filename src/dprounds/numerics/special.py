@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds.numerics.complex_plane import Numbers
 
-__all__ = ["erfc", "erfcx", "log_ndtr", "loggamma", "ndtr", "ndtri_exp"]
+__all__ = ["erfc", "log_ndtr", "loggamma", "ndtr", "ndtri_exp"]
 
 Array = NDArray[np.float64]
 
@@ -27,11 +27,6 @@ def _scipy() -> ModuleType:
 def erfc(x: Numbers) -> Numbers:
     """Twice the normal tail beyond x times the root of two, and its continuation to complex numbers."""
     return np.asarray(_scipy().erfc(x))
-
-
-def erfcx(x: float) -> float:
-    """`erfc` times exp(x^2)."""
-    return float(_scipy().erfcx(x))
 
 
 def ndtr(x: Array) -> Array:

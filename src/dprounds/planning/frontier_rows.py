@@ -343,22 +343,38 @@ class Planner:
 
     def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
         """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
-        with suppress(NumericalError):
-            found = parameter_on_lines(
-                lambda noise: make_run(noise).law(),
-                epsilon=self.epsilon,
-                delta=self.delta,
-                guess=near,
-                settled=SETTLED,
-                slope=self.slope(near),
-            )
-            if found is not None:
+        for guess in (self.noise_on_lines, self.noise_by_costs):
+            with suppress(NumericalError):
+                found = guess(make_run, near)
+                if found is None:
+                    break
                 noise = found * (1.0 - 0.4 * TOLERANCE / self.slope(found))  # the middle of what is accepted
                 cost = make_run(noise).epsilon(delta=self.delta)
                 # epsilon falls at least as fast as one over the noise, so that much less noise would exceed the budget
                 if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
                     return Plan(noise, cost)
         return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE)
+
+    def noise_on_lines(self, make_run: Callable[[float], Run], near: float) -> float | None:
+        """About the noise multiplier that costs the budget, by lines that prove nothing."""
+        return parameter_on_lines(
+            lambda noise: make_run(noise).law(),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            guess=near,
+            settled=SETTLED,
+            slope=self.slope(near),
+        )
+
+    def noise_by_costs(self, make_run: Callable[[float], Run], near: float) -> float | None:
+        """The same by what runs cost, where lines mislead, as of rare records."""
+        return parameter_by_secants(
+            lambda noise: make_run(noise).epsilon(delta=self.delta),
+            limit=self.epsilon,
+            guess=near,
+            settled=SETTLED,
+            slope=self.slope(near),
+        )
 
     def renyi_noise(self, make_run: Callable[[float], Run], near: float, near_order: float | None) -> Guess:
         """The noise multiplier that a Rényi account asks for, sought from `near`, and its best order."""

@@ -1,13 +1,13 @@
 """What one more epoch, one percent more noise and one percent more data change in a plan.
 
-By derivatives on the nodes of the exact sum where its law has them, as that of Poisson samples; else by differences of
-epsilon, as for the other loaders and for runs too short for such a sum. `Sensitivities.method` says which. Neither is
-a guarantee: to know what another plan costs, ask for that plan.
+By derivatives on the nodes of the exact sum, for every loader; where only a bound is proven, of that bound. Where no
+line of nodes serves, as for runs of very few rounds, by differences of epsilon. `Sensitivities.method` says which.
+Neither is a guarantee: to know what another plan costs, ask for that plan.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dprounds.accounting.sensitivity import EpsilonSlopes, epsilon_slopes
 from dprounds.errors import NumericalError
@@ -48,7 +48,8 @@ class Sensitivities:
     Parameters
     ----------
     noise_multiplier, sampling_rate, rounds, delta
-        The derivative of epsilon by each of them, the others held fixed.
+        The derivative of epsilon by each of them, the others held fixed. Where a step of the loader is an epoch, rounds
+        and rate are taken as real numbers: that many rounds are rounds times rate epochs.
     method
         ``"nodes"``, by derivatives on the nodes of the exact sum, or ``"differences"``.
     one_more_epoch
@@ -97,15 +98,14 @@ class PlanPoint:
 
 def sensitivities(point: PlanPoint, epsilon: float) -> Sensitivities:
     """The derivatives of epsilon at a plan that costs `epsilon`."""
-    run = point.loader.run(point.noise_multiplier, point.batch_size, point.dataset_size, point.rounds)
     try:
         # of two directions that cost the same, a lower rate helps as little as it helps the one that it helps less
-        slopes = min(epsilon_slopes(run.laws, epsilon=epsilon), key=lambda each: each.parameters["sampling_rate"])
+        slopes = min(_on_nodes(point, epsilon), key=lambda each: each.parameters["sampling_rate"])
         method = "nodes"
     except NumericalError:
         slopes, method = _by_differences(point), "differences"
     by_noise, by_rate = slopes.parameters["noise_multiplier"], slopes.parameters["sampling_rate"]
-    noise, rate = point.noise_multiplier, point.batch_size / point.dataset_size
+    noise, rate = point.noise_multiplier, _rate(point, 0)
     epoch = point.batches / point.rounds
     more_data = -ONE_PERCENT * rate * by_rate
 
@@ -137,6 +137,31 @@ def sensitivities(point: PlanPoint, epsilon: float) -> Sensitivities:
     )
 
 
+def _on_nodes(point: PlanPoint, epsilon: float) -> list[EpsilonSlopes]:
+    """By derivatives on the nodes of the exact sum."""
+    run = point.loader.run(point.noise_multiplier, point.batch_size, point.dataset_size, point.rounds)
+    return [
+        _at_fixed_rounds(
+            point,
+            EpsilonSlopes(
+                parameters={"sampling_rate": 0.0, **each.parameters},
+                rounds=each.rounds / (point.batches if point.loader.is_by_epochs else 1),
+                delta=each.delta,
+            ),
+        )
+        for each in epsilon_slopes(run.laws, epsilon=epsilon)
+    ]
+
+
+def _at_fixed_rounds(point: PlanPoint, slopes: EpsilonSlopes) -> EpsilonSlopes:
+    """The derivative by the rate at so many rounds, given that at so many epochs where a step is an epoch."""
+    if not point.loader.is_by_epochs:
+        return slopes
+    # a rate higher by a part makes of the same rounds more epochs by that part
+    by_rate = slopes.parameters["sampling_rate"] + point.rounds * point.batches * slopes.rounds
+    return replace(slopes, parameters={**slopes.parameters, "sampling_rate": by_rate})
+
+
 def _by_differences(point: PlanPoint) -> EpsilonSlopes:
     """The same by differences, on both sides where there are two."""
     noise, delta = point.noise_multiplier, point.delta
@@ -153,7 +178,7 @@ def _by_differences(point: PlanPoint) -> EpsilonSlopes:
             for records in (more_records, fewer_records)
         ]
         by_rate = (costs[0] - costs[1]) / (rates[0] - rates[1])
-    return EpsilonSlopes(
+    found = EpsilonSlopes(
         parameters={
             "noise_multiplier": (point.epsilon(noise=noise * (1 + STEP)) - point.epsilon(noise=noise * (1 - STEP)))
             / (2.0 * STEP * noise),
@@ -163,6 +188,7 @@ def _by_differences(point: PlanPoint) -> EpsilonSlopes:
         delta=(point.epsilon(delta=delta * (1 + STEP)) - point.epsilon(delta=delta * (1 - STEP)))
         / (2.0 * STEP * delta),
     )
+    return _at_fixed_rounds(point, found)
 
 
 def _rate(point: PlanPoint, records: int) -> float:

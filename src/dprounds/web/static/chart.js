@@ -159,10 +159,12 @@ export class Chart {
   }
 
   // A point with a line to its axis, and a note: beside the point, or at the axis, where no curve is in the way.
-  mark(x, y, note, low = false) {
+  // A line across the chart at `avoid` shall not go through the note: then that is on the other side.
+  mark(x, y, note, low = false, avoid = null) {
     const { left, right, bottom } = this.box();
     const at = { x: this.x(Math.min(x, this.high.x)), y: this.y(Math.min(y, this.high.y)) };
-    const before = at.x > left + 0.65 * (right - left);
+    const gap = avoid === null ? 0 : this.x(Math.min(avoid, this.high.x)) - at.x;
+    const before = at.x > left + 0.65 * (right - left) || (gap > 0 && gap < 9 + 8 * note.length);
     this.front.append(
       element("line", { class: "drop", x1: at.x, x2: at.x, y1: at.y, y2: bottom }),
       element("circle", { class: "mark", cx: at.x, cy: at.y, r: 5 }),

@@ -174,7 +174,7 @@ function draw() {
     const points = below(curves.get(size), chart.high.y).filter(([x]) => x <= chart.high.x);
     if (points.length) chart.curve(points, kind);
   }
-  chart.mark(best.epochs, best.excess, "plan");
+  chart.mark(best.epochs, best.excess, "plan", false, plan.inputs.epochs ?? null);
   if (today) chart.mark(today.epochs, today.excess, "today");
   at("plan-legend").replaceChildren(...kinds.map(([size, kind]) => {
     const item = document.createElement("li");
