@@ -195,10 +195,13 @@ def test_differences_are_about_the_derivatives(sampling: str, monkeypatch: pytes
         raise NumericalError("No line.")
 
     monkeypatch.setattr("dprounds.planning.sensitivity.epsilon_slopes", refuse)
+    monkeypatch.setattr("dprounds.planning.sensitivity.integrated_slopes", refuse)
     seen = sensitivities(point, epsilon)
     assert (on_nodes.method, seen.method) == ("nodes", "differences")
-    assert seen.noise_multiplier == pytest.approx(on_nodes.noise_multiplier, rel=1e-4)
-    assert seen.delta == pytest.approx(on_nodes.delta, rel=1e-4)
+    # where an integral proves epsilon, the place at which it begins is one of some tens
+    precision = 1e-2 if sampling == "fixed-size" else 1e-4
+    assert seen.noise_multiplier == pytest.approx(on_nodes.noise_multiplier, rel=precision)
+    assert seen.delta == pytest.approx(on_nodes.delta, rel=precision)
     assert seen.rounds == pytest.approx(on_nodes.rounds, rel=0.01)
     assert seen.sampling_rate == pytest.approx(on_nodes.sampling_rate, rel=0.01)
 

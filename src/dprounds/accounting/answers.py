@@ -34,6 +34,9 @@ FEW_NODES = 2**12
 FEW_MISSING = 4
 # A bracket of delta that is wider than this part of itself is looked at again: the best order may tell more.
 CLOSE = 1e-3
+# An epsilon by an integral that is no further above what an attack proves is not compared with that by the profile, or
+# with that of the best order, which is far above both.
+NEAR_ATTACK, CLOSE_TO_ATTACK = 1.02, 1.2
 # From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
 NEAR_LARGEST_LOSS = 0.99
 LAST_DIGITS = 8e-15
@@ -115,8 +118,8 @@ class Account:
         least = math.inf
         with suppress(NumericalError):
             least = self.integrals.epsilon(delta, near=self._shown(delta))
-            if self.profile.deltas(np.array([least]), from_above=True).upper[0] > delta:
-                return Bracket(0.0, least)  # no epsilon below it is proven by the profile
+            if least <= NEAR_ATTACK * self._shown(delta) or self.profile.seems_above(least, delta):
+                return Bracket(0.0, least)
         try:
             found = self.profile.epsilon(delta)
         except NumericalError:
@@ -126,7 +129,8 @@ class Account:
         return Bracket(min(found.lower, least), min(found.upper, least))
 
     def _exact_guarantee(self, delta: float, found: Bracket) -> Guarantee:
-        if not is_exact(*found) or self._is_near_largest_loss(found):
+        is_close = self.integrals is not None and found.upper <= CLOSE_TO_ATTACK * self._shown(delta)
+        if not (is_exact(*found) or is_close) or self._is_near_largest_loss(found):
             best = self._by_orders(delta, "optimal")
             if best.epsilon < found.upper and not is_exact(*found):  # then it is the order that proves the answer
                 return replace(best, lower=self._within_reach(delta, Bracket(found.lower, best.epsilon)).lower)

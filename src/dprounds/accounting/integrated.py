@@ -91,14 +91,14 @@ class IntegratedProfile:
     laws: Mapping[str, Composition]
 
     @cached_property
-    def _different(self) -> list[Composition]:
+    def different(self) -> list[Composition]:
         """The laws, without one that is the same in both directions."""
         return list({law.parts: law for law in self.laws.values()}.values())
 
     def epsilon(self, delta: float, *, near: float) -> float:
         """An epsilon at which delta is at most `delta`, in (0, 1), given about that of the laws themselves."""
         found = 0.0
-        for law in self._different:
+        for law in self.different:
             x, integrals = _integrals(law, np.array([near]), NEAR)
             # c falls: the least s at which c(s) W(x) is delta
             with np.errstate(divide="ignore"):
@@ -112,20 +112,27 @@ class IntegratedProfile:
     def deltas(self, epsilons: Array) -> Array:
         """Delta at every epsilon of a row, in [0, inf)."""
         found = np.zeros_like(epsilons)
-        places = np.unique(np.quantile(epsilons, np.linspace(0.0, 1.0, min(MOST_PLACES, epsilons.size))))
-        for law in self._different:
-            x, integrals = _integrals(law, places, NEAR if places.size == 1 else NEAR[::2])
-            s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
-            inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
-            # a smaller s has a larger ratio
-            before = np.clip(np.searchsorted(SHIFTS, s, side="right") - 1, 0, SHIFTS.size - 1)
-            bounds = np.where(inside, _ratios()[before] * integrals, np.inf)
-            best = np.argmin(bounds, axis=1)
-            rows = np.arange(epsilons.size)
-            held = inside[rows, best]
-            own = largest_ratio(np.where(held, s[rows, best], 1.0)) * integrals[best]
-            found = np.maximum(found, np.where(held, own, np.inf))
+        for law in self.different:
+            found = np.maximum(found, self._bounds(law, epsilons)[0])
         return np.minimum(found, 1.0)
+
+    def best_place(self, epsilon: float) -> float:
+        """Where the integral begins that proves the least delta at an epsilon, in the first direction."""
+        return float(self._bounds(self.different[0], np.array([epsilon]))[1][0])
+
+    def _bounds(self, law: Composition, epsilons: Array) -> tuple[Array, Array]:
+        """What one law proves of delta at every epsilon of a row, and where the integrals begin that do."""
+        places = np.unique(np.quantile(epsilons, np.linspace(0.0, 1.0, min(MOST_PLACES, epsilons.size))))
+        x, integrals = _integrals(law, places, NEAR if places.size == 1 else NEAR[::2])
+        s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
+        inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
+        # a smaller s has a larger ratio
+        before = np.clip(np.searchsorted(SHIFTS, s, side="right") - 1, 0, SHIFTS.size - 1)
+        best = np.argmin(np.where(inside, _ratios()[before] * integrals, np.inf), axis=1)
+        rows = np.arange(epsilons.size)
+        held = inside[rows, best]
+        found = largest_ratio(np.where(held, s[rows, best], 1.0)) * integrals[best]
+        return np.where(held, found, np.inf), x[best]
 
 
 def _falling(log_ratios: Array) -> tuple[Array, Array, Array]:

@@ -47,6 +47,9 @@ WIDE = 1e-6
 POOR_IN_A_ROW = 0.5
 # A delta that is wanted to about this part of itself.
 ROUGH = 0.1
+# Laplace's method is asked of no fewer rounds, and may be off by so much, as a logarithm.
+LEAST_ROUNDS_OF_LAPLACE = 64
+MARGIN_OF_LAPLACE = 0.5
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 # Where one value of K bounds delta, if no saddle point is found.
@@ -126,6 +129,17 @@ class Profile:
     def least_epsilon(self, delta: float) -> float:
         """The lower end of `epsilon`, at less cost."""
         return self._epsilon(delta, from_below=True).lower
+
+    def seems_above(self, epsilon: float, delta: float) -> bool:
+        """Whether delta at `epsilon` is above another one, as Laplace's method tells of many rounds: no proof."""
+        if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
+            return False
+        with suppress(NumericalError), within_doubles():
+            return any(
+                saddle_at_epsilon(law, epsilon).log_delta(epsilon) > math.log(delta) + MARGIN_OF_LAPLACE
+                for law in self.laws.values()
+            )
+        return False
 
     def _epsilon(self, delta: float, *, from_below: bool = False) -> Bracket:
         found: Bracket = Bracket(0.0, 0.0)

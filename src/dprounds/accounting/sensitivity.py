@@ -6,6 +6,9 @@ With :math:`\delta(\varepsilon, \theta)` the sum along a line, and :math:`\delta
           \partial_\theta\delta = \frac h\pi\sum_n \mathrm{Re}\,\partial_\theta K(z_n)\,
           \frac{e^{K(z_n) - \varepsilon z_n}}{z_n(1+z_n)} .
 
+Where :math:`c(s) W(\varepsilon - s) = \delta` is what is proven (`integrated`), the derivative of W has one more factor
+:math:`1/z_n`, that of W by its place is :math:`-\delta(\varepsilon - s)`, and s, which is the best one, stays.
+
 The nodes are those of the exact sum; or, where that sum is none of a line of the law itself, as of few rounds, those of
 a line that ends where its summands are seen to be small. Nothing here is proven: no guarantee rests on a derivative.
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dprounds.accounting.integrated import IntegratedProfile
 from dprounds.accounting.law import Composition, Slopes
 from dprounds.accounting.line import Line
 from dprounds.accounting.profile import crude_delta
@@ -27,10 +31,12 @@ from dprounds.accounting.ways import ByLine
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 
-__all__ = ["EpsilonSlopes", "epsilon_slopes"]
+__all__ = ["EpsilonSlopes", "epsilon_slopes", "integrated_slopes"]
 
 # Two directions whose deltas differ by less than this part of them cost the same, and either may decide.
 SAME = 1e-9
+# A mass at infinity of which a derivative tells nothing: what a sum leaves out is counted there.
+NEGLIGIBLE = 1e-18
 # Nodes at which derivatives are computed at once.
 BLOCK = 64
 
@@ -52,7 +58,7 @@ def epsilon_slopes(laws: Mapping[str, Composition], *, epsilon: float) -> list[E
     found: list[tuple[float, EpsilonSlopes]] = []
     refused: list[tuple[Composition, NumericalError]] = []
     for law in laws.values():
-        if len(law.parts) != 1 or law.parts[0][0].slopes is None or law.infinite_mass:
+        if len(law.parts) != 1 or law.parts[0][0].slopes is None or law.infinite_mass > NEGLIGIBLE:
             raise NumericalError("The derivatives of this run are not known.")
         if epsilon < law.max_loss:  # else this direction has no delta at all
             try:
@@ -68,8 +74,16 @@ def epsilon_slopes(laws: Mapping[str, Composition], *, epsilon: float) -> list[E
     return [slopes for delta, slopes in found if delta >= (1.0 - SAME) * largest]
 
 
-def _of(law: Composition, epsilon: float) -> tuple[float, EpsilonSlopes]:
-    """Delta in one direction, and the derivatives of epsilon."""
+def integrated_slopes(profile: IntegratedProfile, *, epsilon: float, delta: float) -> EpsilonSlopes:
+    """The derivatives of what an integral proves, if `epsilon` is what it proves at `delta`."""
+    laws = profile.different
+    if len(laws) != 1 or len(laws[0].parts) != 1:
+        raise NumericalError("The derivatives of this run are not known.")
+    return _of(laws[0], profile.best_place(epsilon), delta)[1]
+
+
+def _of(law: Composition, epsilon: float, integral_is: float | None = None) -> tuple[float, EpsilonSlopes]:
+    """Delta in one direction, and the derivatives of epsilon; or those of the place at which an integral is a delta."""
     ((part, rounds),) = law.parts
     if part.slopes is None:
         raise NumericalError("The derivatives of this run are not known.")
@@ -84,9 +98,17 @@ def _of(law: Composition, epsilon: float) -> tuple[float, EpsilonSlopes]:
         # rounds that are no integer take the branch of K that is continuous along the line
         turned = np.unwrap(np.where(np.isfinite(once), once.imag, 0.0))
         by_rounds = np.where(np.isfinite(once), once.real, 0.0) + 1j * turned
-        parameters = {name: -line.slope_along(epsilon, rounds * slope) / by_epsilon for name, slope in slopes.items()}
+        factor, by_delta = np.ones_like(line.nodes), 1.0 / by_epsilon
+        if integral_is is not None:
+            factor, by_epsilon = 1.0 / line.nodes, -value
+            by_delta = line.slope_along(epsilon, factor) / integral_is / by_epsilon
+        parameters = {
+            name: -line.slope_along(epsilon, rounds * slope * factor) / by_epsilon for name, slope in slopes.items()
+        }
         found = EpsilonSlopes(
-            parameters=parameters, rounds=-line.slope_along(epsilon, by_rounds) / by_epsilon, delta=1.0 / by_epsilon
+            parameters=parameters,
+            rounds=-line.slope_along(epsilon, by_rounds * factor) / by_epsilon,
+            delta=by_delta,
         )
     if not all(map(math.isfinite, [*parameters.values(), found.rounds, found.delta])):
         raise NumericalError("The derivatives of this run are outside what doubles resolve.")

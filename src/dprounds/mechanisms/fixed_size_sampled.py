@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -366,7 +367,8 @@ class FixedSizeSampled(Accounted, Mechanism):
         if self.is_tight or self.group_size > 1:
             return None
         if self.relation == REPLACE_ONE:
-            return PoissonSampled(self._replaced, self.rate).law()
+            law = PoissonSampled(self._replaced, self.rate).law()
+            return replace(law, slopes=None if law.slopes is None else partial(_of_the_whole_noise, law.slopes))
         return self._real_law(self.rate, REMOVE) if _is_rare_enough(self.rate, self._noise) else None
 
     def _real_law(self, rate: float, direction: str) -> LossLaw:
@@ -383,6 +385,12 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _rate_below(self) -> float:
         """The chance that a record is in the batch, not above it."""
         return math.nextafter(self.rate, 0.0)
+
+
+def _of_the_whole_noise(slopes: Slopes, z: Numbers, values: Numbers) -> Mapping[str, Numbers]:
+    """Derivatives by twice the noise of which they are known."""
+    found = slopes(z, values)
+    return {**found, "noise_multiplier": 0.5 * found["noise_multiplier"]}
 
 
 def _is_rare_enough(rate: float, noise: float) -> bool:

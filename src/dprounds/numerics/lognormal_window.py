@@ -120,7 +120,7 @@ class LognormalWindow:
     """
 
     deviation: float
-    count: int
+    count: float
     is_cut: bool
 
     @cached_property
@@ -567,7 +567,7 @@ class Tilted:
         return log_density + start + own - float(real.logs[0].real) + 2.0 * float(real.errors[0]) + 0.01
 
 
-def _chance_of_large_value(count: int, deviation: float, cut: float) -> float:
+def _chance_of_large_value(count: float, deviation: float, cut: float) -> float:
     """At least the probability that one of the values is above the cut, under the law of density S.
 
     All but one have the law of X, and that one the law tilted by X itself.

@@ -343,7 +343,9 @@ class Planner:
 
     def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
         """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
-        for guess in (self.noise_on_lines, self.noise_by_costs):
+        # an integral is what proves some loaders' epsilon, and no line tells it
+        is_on_lines = make_run(near).account.integrals is None
+        for guess in (self.noise_on_lines, self.noise_by_costs) if is_on_lines else (self.noise_by_costs,):
             with suppress(NumericalError):
                 found = guess(make_run, near)
                 if found is None:

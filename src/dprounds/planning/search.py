@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from dprounds import _validate
 from dprounds.accounting.best_order import RenyiCurve, parameter_by_orders
+from dprounds.accounting.law import Composition
 from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
 from dprounds.errors import NumericalError, ParameterError
 from dprounds.mechanisms.base import Release, Run, total_rdp
@@ -23,8 +24,8 @@ TOLERANCE = _validate.Interval.parse("[1e-14, 1)")
 START = 1.0
 # How near a guess by the orders should be that lines then improve.
 ROUGH = 1e-2
-# How near secants of delta at epsilon 0 come, at the least: it is so nearly straight that their next step is closer.
-SETTLED_AT_ZERO = 3e-5
+# How near secants of the cost come, at the least: it is so nearly straight that their next step is closer.
+SETTLED = 3e-5
 # Where a delta is this near to its limit, the epsilon at the limit may be just above 0 by rounding.
 NEAR = 1.0 - 1e-12
 # So often a search may meet noise at which nothing is proven before it says that it cannot tell.
@@ -49,6 +50,12 @@ def total_variation_guess(run: Run) -> float:
 def _rdp(run: Run) -> RenyiCurve:
     """The Rényi bound of a run, for a guess: its laws need not be described for a largest loss."""
     return lambda orders: total_rdp([(part.finite_rdp(orders), rounds) for part, rounds in run.parts], orders)
+
+
+def _guessed_law(run: Run) -> Composition:
+    """The law by whose line a guess is made: the first of those whose integral bounds the run, if there are such."""
+    integrals = run.account.integrals
+    return run.law() if integrals is None else integrals.different[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +162,9 @@ class Search:
             return start, 4.0
         by_orders = min(max(guess.value, low), high)
         found = self.exact_guess(by_orders, low, high) if exact else by_orders
+        if found is not None and exact and whole.account.integrals is not None:
+            # the line is that of an attack, a few percent below what is proven
+            found = self.by_secants(found, low, high)
         if found is None:  # the exact answer is below that of the orders, by a few percent as a rule
             return by_orders, 1.1
         return min(max(found * (1.0 + 0.1 * self.tolerance), low), high), 1.0 + 0.9 * self.tolerance
@@ -172,21 +182,25 @@ class Search:
             settled=ROUGH,
             longest=math.inf,
         )
-        found = parameter_by_secants(
-            lambda x: self.cost(between(x)),
-            limit=self.delta,
-            guess=between(normal or start),
-            settled=max(SETTLED_AT_ZERO, 0.3 * self.tolerance),
-        )
+        found = self.by_secants(between(normal or start), low, high)
         if found is None:
             return between(normal or start), 1.1
         return between(found * (1.0 + 0.1 * self.tolerance)), 1.0 + 0.9 * self.tolerance
+
+    def by_secants(self, guess: float, low: float, high: float) -> float | None:
+        """About the answer, by secants of the cost itself; None where they do not find it."""
+        return parameter_by_secants(
+            lambda x: self.cost(min(max(x, low), high)),
+            limit=self.limit,
+            guess=guess,
+            settled=max(SETTLED, 0.3 * self.tolerance),
+        )
 
     def exact_guess(self, guess: float, low: float, high: float) -> float | None:
         """About the answer of the exact method, from a guess nearby; None where no line finds it."""
         with suppress(NumericalError):
             return parameter_on_lines(
-                lambda x: self.run(x).law(),
+                lambda x: _guessed_law(self.run(x)),
                 epsilon=self.epsilon,
                 delta=self.delta,
                 guess=guess,

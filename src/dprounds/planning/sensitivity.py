@@ -7,9 +7,13 @@ Neither is a guarantee: to know what another plan costs, ask for that plan.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from dprounds.accounting.sensitivity import EpsilonSlopes, epsilon_slopes
+import numpy as np
+
+from dprounds.accounting.answers import Account
+from dprounds.accounting.sensitivity import EpsilonSlopes, epsilon_slopes, integrated_slopes
 from dprounds.errors import NumericalError
 from dprounds.planning.loaders import Loader, batches_per_epoch
 
@@ -20,6 +24,8 @@ STEP = 1e-4
 # Steps of counts are at least one, and at most this part of them.
 COUNT_STEPS = 1000
 ONE_PERCENT = 0.01
+# An integral that proves a delta this near, relative, is what proves epsilon.
+NEAR_INTEGRAL = 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +155,17 @@ def _on_nodes(point: PlanPoint, epsilon: float) -> list[EpsilonSlopes]:
                 delta=each.delta,
             ),
         )
-        for each in epsilon_slopes(run.laws, epsilon=epsilon)
+        for each in _slopes(run.account, epsilon, point.delta)
     ]
+
+
+def _slopes(account: Account, epsilon: float, delta: float) -> list[EpsilonSlopes]:
+    """Those of the profile, or of its integral where that is what proves `epsilon`."""
+    if account.integrals is not None:
+        with suppress(NumericalError):
+            if account.integrals.deltas(np.array([epsilon]))[0] <= delta * (1.0 + NEAR_INTEGRAL):
+                return [integrated_slopes(account.integrals, epsilon=epsilon, delta=delta)]
+    return epsilon_slopes(account.laws, epsilon=epsilon)
 
 
 def _at_fixed_rounds(point: PlanPoint, slopes: EpsilonSlopes) -> EpsilonSlopes:
