@@ -617,6 +617,7 @@ MUTANTS: dict[str, Mutant] = {
     "checker: a ceiling's window": checker_with("self.outside * self._turned(angle) + 2", "2"),
     "checker: a ceiling's quadrature": checker_with("+ 2 * self._growth(strip, angle + strip) * self.top", ""),
     "checker: a strip that is too wide": checker_with('_require(fits, "angle_strip', '_require(True, "angle_strip'),
+    "checker: nodes that end too early": checker_with("fits = low > 0 and high > 0 and", "fits ="),
     "checker: window": checker_with("self.outside = sum(weight / ", "self.outside = sum(0 * weight / "),
     "checker: quadrature": checker_with("self.outside + growth * (1", "self.outside + 0 * growth * (1"),
     "checker: quadrature at a height": checker_with('(1 + (self.height * _ball(q["strip"])).exp())', "2"),

@@ -143,3 +143,12 @@ def test_a_mass_at_infinity_is_all_that_is_left_beyond_the_losses() -> None:
     parts = [{"mechanism": "approximate-dp", "rounds": 50, "epsilon": Fraction(1, 10), "delta": Fraction(1, 10**7)}]
     assert checker._infinite_mass(parts).overlaps(1 - (1 - checker._ball(Fraction(1, 10**7))) ** 50)
     assert checker._infinite_mass(parts) > arb("4.99e-6")
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+@pytest.mark.parametrize("window", [{"first": 60}, {"last": 20}])
+def test_nodes_that_end_before_the_terms_fall_are_refused(direction: str, window: dict[str, int]) -> None:
+    """There a geometric series of what lies outside would be negative; in the direction add terms fall from 0 on."""
+    window = {"last": -10} if direction == "add" and "last" in window else window
+    with pytest.raises(RefusedError, match="must reach further"):
+        sampled(direction, **window)
