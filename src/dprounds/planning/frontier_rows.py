@@ -41,6 +41,8 @@ RENYI = "balle"
 TOLERANCE = 1e-6
 # A step of a secant this short, relative, ends in a point that is a thousandth of it away.
 SETTLED = 2e-5
+# Where a cost bends, as that by an integral does, its secants end further away, and a few steps come closer.
+MOST_CORRECTIONS = 4
 # What a Rényi account would lose is wanted to a few digits.
 RENYI_TOLERANCE = 1e-3
 # A step of a secant this short, relative, ends in a point that is a tenth of it away.
@@ -336,10 +338,12 @@ class Planner:
     def limit_noise(self, batch_size: int, rounds: int) -> float:
         r"""About the noise multiplier, as in the limit of many rounds, in which only their number and rate count.
 
-        There they cost as much as one Gaussian with :math:`1/\sigma_1^2 = T q^2 (e^{1/\sigma^2} - 1)` [BDLS20].
+        There they cost as much as one Gaussian with :math:`1/\sigma_1^2 = T q^2 (e^{1/\sigma^2} - 1)` [BDLS20]; where a
+        record is replaced, which moves a sum twice as far, with half of both noises.
         """
         rate = float(self.loader.records_per_round(batch_size, self.dataset_size)) / self.dataset_size
-        return 1.0 / math.sqrt(math.log1p(1.0 / (rounds * (rate * self.floor_noise_multiplier) ** 2)))
+        floor = self.floor_noise_multiplier / self.moved
+        return self.moved / math.sqrt(math.log1p(1.0 / (rounds * (rate * floor) ** 2)))
 
     def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
         """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
@@ -351,10 +355,15 @@ class Planner:
                 if found is None:
                     break
                 noise = found * (1.0 - 0.4 * TOLERANCE / self.slope(found))  # the middle of what is accepted
-                cost = make_run(noise).epsilon(delta=self.delta)
-                # epsilon falls at least as fast as one over the noise, so that much less noise would exceed the budget
-                if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
-                    return Plan(noise, cost)
+                for _ in range(MOST_CORRECTIONS):
+                    cost = make_run(noise).epsilon(delta=self.delta)
+                    # epsilon falls at least as fast as one over the noise: much less noise would exceed the budget
+                    if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
+                        return Plan(noise, cost)
+                    off = cost / self.epsilon - (1.0 - 0.4 * TOLERANCE)
+                    if not abs(off) <= SETTLED:
+                        break
+                    noise *= 1.0 - off / self.slope(noise)
         return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE)
 
     def noise_on_lines(self, make_run: Callable[[float], Run], near: float) -> float | None:
@@ -404,9 +413,14 @@ class Planner:
             ).value
         return Guess(noise, order or math.nan)
 
+    @property
+    def moved(self) -> float:
+        """How far a sum moves, over the clipping norm: twice as far where a record is replaced."""
+        return 2.0 if self.loader.name == "fixed-size" else 1.0
+
     def slope(self, noise: float) -> float:
         """About the power of the noise with which epsilon falls: that of the Gaussian of `limit_noise`."""
-        square = 1.0 / (noise * noise)
+        square = (self.moved / noise) ** 2
         growth = square / -math.expm1(-square) if square > 0 else 1.0  # of so much noise the square may vanish
         return -self.floor_elasticity * growth
 
