@@ -147,7 +147,7 @@ def test_a_mass_at_infinity_is_all_that_is_left_beyond_the_losses() -> None:
 
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize("window", [{"first": 60}, {"last": 20}])
-def test_nodes_that_end_before_the_terms_fall_are_refused(direction: str, window: dict[str, int]) -> None:
+def test_nodes_that_end_before_the_terms_fall_are_refused(direction: str, window: dict[str, Any]) -> None:
     """There a geometric series of what lies outside would be negative; in the direction add terms fall from 0 on."""
     window = {"last": -10} if direction == "add" and "last" in window else window
     with pytest.raises(RefusedError, match="must reach further"):
