@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
-from dprounds.accounting.integrated import NEAR, IntegratedProfile, _integrals, integrals_of_chords, largest_ratio
+from dprounds.accounting.integrated import IntegratedProfile, _integrals, integrals_of_chords, largest_ratio
 from dprounds.accounting.profile import Profile
 from tests.references import integrated as reference
 
@@ -50,7 +50,7 @@ def test_a_sum_of_chords_is_not_below_that_of_its_terms() -> None:
 def test_integrals_of_a_normal_profile_are_not_below_them_and_close(sigma: float, near: float) -> None:
     """Below 0 too, where one chord bounds all of the profile."""
     law = Gaussian(sigma).as_run().law()
-    x, found = _integrals(law, np.array([near]), NEAR)
+    x, found = _integrals(law, np.array([near]))
     with mp.workdps(30):
         for i in range(0, x.size, 7):
             exact = reference.normal_integral(1.0 / sigma, float(x[i]))

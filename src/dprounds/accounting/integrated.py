@@ -99,7 +99,7 @@ class IntegratedProfile:
         """An epsilon at which delta is at most `delta`, in (0, 1), given about that of the laws themselves."""
         found = 0.0
         for law in self.different:
-            x, integrals = _integrals(law, np.array([near]), NEAR)
+            x, integrals = _integrals(law, np.array([near]))
             # c falls: the least s at which c(s) W(x) is delta
             with np.errstate(divide="ignore"):
                 s = ENLARGED * np.exp(np.interp(*_falling(np.log(delta / integrals))))
@@ -123,7 +123,7 @@ class IntegratedProfile:
     def _bounds(self, law: Composition, epsilons: Array) -> tuple[Array, Array]:
         """What one law proves of delta at every epsilon of a row, and where the integrals begin that do."""
         places = np.unique(np.quantile(epsilons, np.linspace(0.0, 1.0, min(MOST_PLACES, epsilons.size))))
-        x, integrals = _integrals(law, places, NEAR if places.size == 1 else NEAR[::2])
+        x, integrals = _integrals(law, places)
         s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
         inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
         # a smaller s has a larger ratio
@@ -140,8 +140,9 @@ def _falling(log_ratios: Array) -> tuple[Array, Array, Array]:
     return log_ratios, np.log(_ratios()[::-1]), np.log(SHIFTS[::-1])
 
 
-def _integrals(law: Composition, around: Array, near: Array) -> tuple[Array, Array]:
+def _integrals(law: Composition, around: Array) -> tuple[Array, Array]:
     """Places around some epsilons, and upper bounds of the integral of the profile from each of them on."""
+    near = NEAR if around.size == 1 else NEAR[::2]
     rates = [decay_rates(law, epsilon) for epsilon in around.tolist()]
     closely = np.unique(np.concatenate([e + near / rate for e, (rate, _) in zip(around, rates, strict=True)]))
     beyond = float(around[-1]) - float(closely[-1])

@@ -429,6 +429,8 @@ def decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
     """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
     with within_doubles():
         t = _about_saddle(law, epsilon, 1.0).t
+        if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
+            return Sketch(law).saddle(epsilon).t, t
     near = epsilon + np.array([0.0, 0.25 / t])
     upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
     rate = math.log(upper[0] / upper[1]) / (0.25 / t) if 0 < upper[1] < upper[0] else math.nan
