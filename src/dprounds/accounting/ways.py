@@ -66,6 +66,8 @@ BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
 MOST_UNPROVEN_NODES = 2**12
 # A probability below this has no relative precision in doubles.
 LEAST_PROBABILITY = 1e-300
+# From so many rounds on a line is tried before a finite sum.
+MANY_ROUNDS = 64
 
 
 class Way(Protocol):
@@ -374,9 +376,11 @@ def ways_to_sums(
     They cost less if only what is proven `from_below` is wanted.
     """
     (part, rounds) = law.parts[0] if len(law.parts) == 1 else (None, 0)
-    known = None if part is None or part.summed is None else part.summed(rounds)
-    if known is not None:
-        yield BySum(law, known, start)
+    summed = None if part is None else part.summed
+    # of many rounds a line takes less time than a finite sum, if it falls, and tells at once if it does not
+    line_first = rounds >= MANY_ROUNDS and law.falls and law.lattice is None
+    if summed is not None and not line_first:
+        yield from _by_sum(law, summed(rounds), start)
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
     on_line = law.lattice is not None or law.falls or not is_aligned
     has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
@@ -385,12 +389,19 @@ def ways_to_sums(
         yield ByLevels(law, known_sketch=sketch)
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
+    if summed is not None and line_first:
+        yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below)
     if law.is_cheap and (law.has_cells or not on_line):
         yield ByLine(law, True, most_nodes, start)
+
+
+def _by_sum(law: Composition, known: Sum | None, start: Saddle | float) -> Iterator[Way]:
+    if known is not None:
+        yield BySum(law, known, start)
 
 
 def _levels_first(law: Composition) -> bool:
