@@ -121,3 +121,13 @@ def test_rounds_of_other_loaders_join_with_laws_of_their_own() -> None:
     both = (fixed * 5_000 + Gaussian(50.0) * 3).guarantee(delta=1e-5)
     assert alone < both.upper < alone + (Gaussian(50.0) * 3).epsilon(delta=1e-6)
     assert both.lower < both.upper
+
+
+def test_a_row_of_deltas_falls_and_is_about_what_each_epsilon_is_told_by_itself() -> None:
+    """Far apart, down to where delta is below the doubles: each has places of its own."""
+    run = FixedSizeSampled(Gaussian(1.658), 2622, 15_017) * 103_262
+    epsilons = np.linspace(0.0, 5806.0, 9)
+    row = np.asarray(run.profile(epsilons))
+    assert (np.diff(row) <= 0).all()
+    for epsilon, delta in zip(epsilons[-3:].tolist(), row[-3:].tolist(), strict=True):
+        assert math.log(delta) <= 0.95 * math.log(run.delta(epsilon=epsilon))

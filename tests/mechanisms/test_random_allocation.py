@@ -330,3 +330,13 @@ def test_a_group_is_bracketed_by_one_record_and_by_all_in_one_step() -> None:
     for size in (0, 1001, 1.5, math.nan):
         with pytest.raises(ParameterError, match="group_size must be an integer"):
             RandomAllocation(Gaussian(1.0), 5, group_size=size)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("sigma", "steps", "epsilon", "most"), [(20.0, 6, 0.09, 2e-7), (50.0, 2, 0.12, 1e-17)])
+def test_a_direction_that_no_line_reaches_does_not_hide_the_other(
+    sigma: float, steps: int, epsilon: float, most: float
+) -> None:
+    """One value of its moments bounds it; the best Rényi order alone would say 50 and more times as much."""
+    run = RandomAllocation(Gaussian(sigma), steps=steps) * 1
+    assert run.delta(epsilon=epsilon) <= most
+    assert run.delta(epsilon=epsilon) <= run.delta(epsilon=0.9 * epsilon)

@@ -207,6 +207,8 @@ class Account:
             epsilon = float(epsilons[i])
             is_short = missing.size <= FEW_MISSING
             upper[i] = self.delta(epsilon, None) if is_short else self._delta_by_orders(epsilon, "optimal")
+        rising = np.argsort(epsilons)  # delta falls, so that what is proven before holds further on
+        upper[rising] = np.minimum.accumulate(upper[rising])
         return upper
 
     def gaussian(self, delta: float) -> GaussianSummary:

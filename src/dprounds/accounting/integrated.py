@@ -14,6 +14,7 @@ docs/theory/fixed-size.md has the proofs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -42,8 +43,10 @@ SUM_ERROR = 1e-12
 NEAR = np.concatenate([np.arange(-2.5, -0.5, 0.05), np.arange(-0.5, 3.0, 0.1)])
 MOST_FAR = 16
 LAST = 14.0
-# A row of epsilons has so many places around which the profile is asked for.
-MOST_PLACES = 12
+# A row of epsilons has so many places around which the profile is asked for, and none for fewer rounds.
+MOST_PLACES = 24
+MOST_PLACES_ON_LATTICES = 6
+FEWEST_ROUNDS_OF_ROWS = 8
 # A profile that is told to this part of itself is told well. Far from epsilon any bound will do.
 NARROW = 1e-3
 # The part of a root that is taken for it, so that it is below the root, which is checked.
@@ -122,7 +125,10 @@ class IntegratedProfile:
 
     def _bounds(self, law: Composition, epsilons: Array) -> tuple[Array, Array]:
         """What one law proves of delta at every epsilon of a row, and where the integrals begin that do."""
-        places = np.unique(np.quantile(epsilons, np.linspace(0.0, 1.0, min(MOST_PLACES, epsilons.size))))
+        if epsilons.size > 1 and law.rounds < FEWEST_ROUNDS_OF_ROWS:
+            raise NumericalError("The profile itself tells more of so few rounds.")
+        most = MOST_PLACES if law.most_nodes else MOST_PLACES_ON_LATTICES
+        places = np.unique(np.quantile(epsilons, np.linspace(0.0, 1.0, min(most, epsilons.size))))
         x, integrals = _integrals(law, places)
         s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
         inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
@@ -142,11 +148,17 @@ def _falling(log_ratios: Array) -> tuple[Array, Array, Array]:
 
 def _integrals(law: Composition, around: Array) -> tuple[Array, Array]:
     """Places around some epsilons, and upper bounds of the integral of the profile from each of them on."""
-    near = NEAR if around.size == 1 else NEAR[::2]
-    rates = [decay_rates(law, epsilon) for epsilon in around.tolist()]
-    closely = np.unique(np.concatenate([e + near / rate for e, (rate, _) in zip(around, rates, strict=True)]))
-    beyond = float(around[-1]) - float(closely[-1])
-    far = float(around[-1]) + np.geomspace(-beyond, max(LAST / rates[-1][1], -2.0 * beyond), MOST_FAR + 1)[1:]
+    near = NEAR if around.size == 1 else NEAR[:: 2 if law.most_nodes else 4]
+    rates = []
+    for epsilon in around.tolist():
+        with suppress(NumericalError):  # far out, where delta is below the doubles
+            rates.append((epsilon, *decay_rates(law, epsilon)))
+    if not rates:
+        raise NumericalError("The profile of this run does not fall here.")
+    closely = np.unique(np.concatenate([epsilon + near / rate for epsilon, rate, _ in rates]))
+    last, _, slowest = rates[-1]
+    reached = float(closely[-1]) - last
+    far = last + np.geomspace(reached, max(LAST / slowest, 2.0 * reached), MOST_FAR + 1)[1:]
     negative, closely = closely[closely < 0], closely[closely >= 0]
     x = np.unique(np.concatenate([[0.0] if negative.size else [], closely, far]))
     narrow = np.where(x > closely[-1], np.inf, NARROW)

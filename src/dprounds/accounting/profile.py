@@ -119,7 +119,13 @@ class Profile:
         for law in self.laws.values():
             if found.lower > 0 and crude_delta(law, epsilon) <= found.lower:
                 continue
-            found = found.larger(_delta(law, epsilon))
+            try:
+                here = _delta(law, epsilon)
+            except NumericalError:
+                here = Bracket(0.0, crude_delta(law, epsilon))  # which may do, if the other direction is known
+                if here.upper >= 1 or not found.upper:
+                    raise
+            found = found.larger(here)
         return found
 
     def epsilon(self, delta: float) -> Bracket:
