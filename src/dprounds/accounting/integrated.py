@@ -25,6 +25,7 @@ from dprounds.accounting.law import Composition
 from dprounds.accounting.profile import Profile, crude_integral, decay_rates
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import exp_minus_tangent
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import increasing_root
 
 __all__ = ["IntegratedProfile", "integrals_of_chords", "largest_ratio"]
@@ -178,5 +179,6 @@ def integrals_of_chords(negative: Array, x: Array, deltas: Array, beyond: float)
     later = np.maximum(0.5 * h - h * h / 12.0, 0.0)
     pieces = np.append((h - later) * deltas[:-1] + later * deltas[1:], beyond)
     integrals = np.cumsum(pieces[::-1])[::-1]
-    below = -negative + np.expm1(negative) * (1.0 - deltas[0])
+    # next to 0 the two terms cancel, and may be off by units of each
+    below = -negative * (1.0 + 8.0 * UNIT_ROUNDOFF) + np.expm1(negative) * (1.0 - deltas[0])
     return np.append(negative, x), np.append(below + integrals[0], integrals) * (1.0 + SUM_ERROR)
