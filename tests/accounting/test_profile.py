@@ -18,7 +18,7 @@ from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
-from dprounds.accounting.sums import within_doubles
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import (
     ApproximateDP,
@@ -270,11 +270,11 @@ def test_a_computation_that_is_left_half_way_is_freed_without_a_complaint(monkey
     monkeypatch.setattr(sys, "unraisablehook", complaints.append)
 
     def leave() -> None:
-        within_doubles().__enter__()
+        WithinDoubles().__enter__()
         assert np.geterr()["over"] == "ignore"
 
     copy_context().run(leave)
     gc.collect()
     assert complaints == []
-    with pytest.raises(NumericalError, match="outside what doubles resolve"), within_doubles():
+    with pytest.raises(NumericalError, match="outside what doubles resolve"), WithinDoubles():
         raise ZeroDivisionError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import math
@@ -257,6 +258,15 @@ def test_repr_evaluates_to_an_equal_object(mechanism: Mechanism) -> None:
     assert hash(again) == hash(mechanism)
     assert eval(repr(mechanism * 7), vars(room).copy()) == mechanism * 7
     assert pickle.loads(pickle.dumps(mechanism)) == mechanism
+
+
+@EVERY
+def test_a_run_that_has_answered_is_pickled_and_copied_as_one_that_has_not(mechanism: Mechanism) -> None:
+    run = mechanism * 3
+    fresh = pickle.dumps(run)
+    answer = run.guarantee(delta=0.25)
+    assert pickle.dumps(run) == fresh
+    assert pickle.loads(fresh).guarantee(delta=0.25) == copy.deepcopy(run).guarantee(delta=0.25) == answer
 
 
 def test_different_mechanisms_differ() -> None:

@@ -39,7 +39,7 @@ CLOSE = 1e-3
 NEAR_ATTACK, CLOSE_TO_ATTACK = 1.02, 1.2
 # From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
 NEAR_LARGEST_LOSS = 0.99
-LAST_DIGITS = 8e-15
+LAST_DIGITS = 1e-15
 
 
 @dataclass(frozen=True, eq=False)

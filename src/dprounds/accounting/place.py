@@ -40,6 +40,10 @@ LARGEST_FACTOR = 8.0
 MOST_SADDLE_STEPS = 100
 # A bracket of t so much wider than one is left where K bends faster than its differences tell.
 NARROWEST = 1e-4
+# K is taken for a parabola where its bend is within this factor of a normal law's; so often the kernel's part, which
+# is no parabola, is put in again.
+NEARLY_NORMAL = 1.5
+KERNEL_STEPS = 3
 TILT_RANGE = (1e-12, 1e15)
 # Each of truncation and aliasing is asked to stay below this part of delta, a thousandth of the precision promised.
 LOG_TOLERANCE = math.log(1e-12)
@@ -125,13 +129,18 @@ def saddle_at_epsilon(law: Composition, epsilon: float, *, start: Saddle | float
 
 def saddle_at_delta(law: Composition, log_delta: float, *, start: Saddle | float = 1.0) -> Saddle:
     """The point whose own epsilon has about this delta."""
-    # d log_delta(epsilon(t)) / dt = -t / width^2, up to the derivative of the width
-    return search_saddle(
-        law.expand,
-        lambda here: (here.log_delta(here.epsilon) - log_delta) * here.width**2 / here.t,
-        start=start,
-        most=law.largest_t,
-    )
+
+    def move(here: Saddle) -> float:
+        fall = here.log_delta(here.epsilon) - log_delta
+        t = here.t
+        if 1.0 / NEARLY_NORMAL <= here.bend <= NEARLY_NORMAL:
+            # log delta falls by t^2 K''/2 and the kernel's part, which changes little and is put in again
+            for _ in range(KERNEL_STEPS):
+                square = here.t**2 + 2.0 * (fall + here.log_kernel(t) - here.log_kernel(here.t)) / here.curvature
+                t = math.sqrt(max(square, 0.0)) or here.t
+        return t - here.t if t != here.t else fall * here.width**2 / here.t
+
+    return search_saddle(law.expand, move, start=start, most=law.largest_t)
 
 
 def line_near(

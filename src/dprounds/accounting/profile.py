@@ -24,7 +24,7 @@ from dprounds.accounting.place import line_with_nodes_of, saddle_at_epsilon
 from dprounds.accounting.root import LEAST_RESOLVED, epsilon_by, guessed_root
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
-from dprounds.accounting.sums import within_doubles
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.accounting.ways import ByLine, Way, ways_to_sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.normal import normal_excess
@@ -71,7 +71,7 @@ def _by_the_best_way(
     trouble: NumericalError | None = None
     for way in ways_to_sums(law, start, from_below=from_below):
         try:
-            with within_doubles():
+            with WithinDoubles():
                 here = ask(way)
         except NumericalError as refused:
             trouble = trouble or refused
@@ -140,7 +140,7 @@ class Profile:
         """Whether delta at `epsilon` is above another one, as Laplace's method tells of many rounds: no proof."""
         if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
             return False
-        with suppress(NumericalError), within_doubles():
+        with suppress(NumericalError), WithinDoubles():
             return any(
                 saddle_at_epsilon(law, epsilon).log_delta(epsilon) > math.log(delta) + MARGIN_OF_LAPLACE
                 for law in self.laws.values()
@@ -208,7 +208,7 @@ def _delta(law: Composition, epsilon: float) -> Bracket:
     if known is not None and (not is_wide(known) or known.upper < LEAST_RESOLVED):
         return known
     try:
-        with within_doubles():
+        with WithinDoubles():
             found = _with_mass(law, _by_the_best_way(law, lambda way: way.sums(epsilon).at(epsilon))[0])
     except NumericalError:
         if known is None:
@@ -233,7 +233,7 @@ def _deltas(
     trouble: NumericalError | None = None
     inside = np.flatnonzero(epsilons < law.max_loss)
     upper[inside] = math.inf
-    with within_doubles():
+    with WithinDoubles():
         if _closed_form(law) is not None:
             for i in inside.tolist():
                 lower[i], upper[i] = _delta(law, float(epsilons[i]))
@@ -244,7 +244,7 @@ def _deltas(
             if not pending.size:
                 break
             try:
-                with within_doubles():
+                with WithinDoubles():
                     for i, found in _along(way, epsilons, pending, narrow, from_above=from_above):
                         here = _proper(_with_mass(law, found))
                         lower[i], upper[i] = max(lower[i], here.lower), min(upper[i], here.upper)
@@ -271,7 +271,7 @@ def _along(
         group = groups.pop(0)
         middle = group.size // 2
         try:
-            with within_doubles():
+            with WithinDoubles():
                 sums = way.sums(float(epsilons[group[middle]]))
                 own = sums.above.bracket(epsilons[group])
                 served = own.upper - own.lower <= np.maximum(narrow[group], sums.narrow) * own.upper
@@ -318,7 +318,7 @@ def _epsilon(
     if known is not None and not is_wide(known):
         return known, before
     try:
-        with within_doubles():
+        with WithinDoubles():
             found, way = _summed_epsilon(law, delta, before, from_below=from_below)
     except NumericalError:
         if known is None:
@@ -378,7 +378,7 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
     if closed is not None:
         return closed(epsilon).upper <= delta
     line = None if before is None else before.line
-    with suppress(NumericalError), within_doubles():
+    with suppress(NumericalError), WithinDoubles():
         sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
         saddle: Saddle | float = start
         if law.most_nodes or not law.has_cells:  # else K is of no use
@@ -414,7 +414,7 @@ def crude_delta(law: Composition, epsilon: float) -> float:
     if not epsilon < law.max_loss:
         return law.infinite_mass
     try:
-        with within_doubles():
+        with WithinDoubles():
             return _crude_delta(law, _about_saddle(law, epsilon, 1.0), epsilon)
     except NumericalError:
         return 1.0
@@ -426,14 +426,14 @@ def crude_integral(law: Composition, epsilon: float) -> float:
         return 0.0
     if law.infinite_mass:
         return math.inf
-    with within_doubles():
+    with WithinDoubles():
         saddle = _about_saddle(law, epsilon, 1.0)
         return _crude_delta(law, saddle, epsilon) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
 
 
 def decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
     """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
-    with within_doubles():
+    with WithinDoubles():
         t = _about_saddle(law, epsilon, 1.0).t
         if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
             return Sketch(law).saddle(epsilon).t, t
@@ -481,7 +481,7 @@ def unproven_epsilon(law: Composition, *, delta: float, start: float = 1.0) -> t
         raise NumericalError("The exact sum of this run does not converge.")
     if not law.infinite_mass < delta:
         raise NumericalError(f"delta {delta:g} is used up by the infinite mass.")
-    with within_doubles():
+    with WithinDoubles():
         # where values of K are few, a ceiling costs more than they do
         way = ByLine(law, start=start, proven=law.is_cheap or law.lattice is not None)
         epsilon, sums = guessed_root(way, math.log(delta - law.infinite_mass), law.max_loss)

@@ -35,9 +35,25 @@ class Saddle:
         """The epsilon whose saddle point this is."""
         return self.slope - 1.0 / self.t - 1.0 / (1.0 + self.t)
 
+    @cached_property
+    def bend(self) -> float:
+        """By what factor K bends more than that of a normal law, t(t+1) over the variance, which has this value."""
+        return self.curvature * self.t * (self.t + 1.0) / (2.0 * self.value) if self.value > 0 else math.inf
+
+    def log_kernel(self, t: float) -> float:
+        """What 1/(z(z+1)) adds to the logarithm of delta by Laplace's method, at another t with the same curvature."""
+        width_squared = 1.0 / (self.curvature + t**-2 + (1.0 + t) ** -2)
+        return t / (1.0 + t) - math.log(t) - math.log1p(t) + 0.5 * math.log(width_squared)
+
     def log_delta(self, epsilon: float) -> float:
         """The logarithm of delta by Laplace's method, within a few percent at `self.epsilon`; NaN where it fails."""
         if not self.width > 0:
             return math.nan
         exponent = self.value - self.t * epsilon - math.log(self.t) - math.log1p(self.t)
         return exponent + math.log(self.width / math.sqrt(2.0 * math.pi))
+
+    def epsilon_at(self, log_delta: float) -> float:
+        """About the epsilon at a delta near its own: there log delta falls by t, and t grows by width^2."""
+        excess = self.log_delta(self.epsilon) - log_delta
+        square = self.t**2 + 2.0 * self.width**2 * excess
+        return self.epsilon + 2.0 * excess / (self.t + math.sqrt(square)) if square > 0 else self.epsilon

@@ -26,7 +26,7 @@ from dprounds.accounting.law import Composition, Slopes
 from dprounds.accounting.line import Line
 from dprounds.accounting.profile import crude_delta
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sums import within_doubles
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.accounting.ways import ByLine
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
@@ -87,7 +87,7 @@ def _of(law: Composition, epsilon: float, integral_is: float | None = None) -> t
     ((part, rounds),) = law.parts
     if part.slopes is None:
         raise NumericalError("The derivatives of this run are not known.")
-    with within_doubles():
+    with WithinDoubles():
         line = _line(law, epsilon)
         value, by_epsilon = line.value_and_slope(epsilon)
         if not value > 0 > by_epsilon:

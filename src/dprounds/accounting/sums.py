@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.errors import NumericalError
 
-__all__ = ["NARROW", "Sum", "Sums", "within_doubles"]
+__all__ = ["NARROW", "Sum", "Sums", "WithinDoubles"]
 
 Array = NDArray[np.float64]
 
@@ -91,8 +90,11 @@ def _consistent(lower: float, upper: float) -> Bracket:
     return Bracket(lower, upper)
 
 
-class _WithinDoubles:
-    """No generator: one that an interrupt left half way ends with a traceback, in the context in which it is freed."""
+class WithinDoubles:
+    """Let numbers overflow far from any privacy: what is then not a number is refused, and what raises says so.
+
+    No generator: one that an interrupt left half way ends with a traceback, in the context in which it is freed.
+    """
 
     def __enter__(self) -> None:
         self._settings = np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -104,8 +106,3 @@ class _WithinDoubles:
         self._settings.__exit__(kind, error, trace)
         if isinstance(error, ArithmeticError):
             raise NumericalError("The loss of this run is outside what doubles resolve.") from None
-
-
-def within_doubles() -> AbstractContextManager[None]:
-    """Let numbers overflow far from any privacy: what is then not a number is refused, and what raises says so."""
-    return _WithinDoubles()

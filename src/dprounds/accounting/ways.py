@@ -105,14 +105,15 @@ class ByLine:
         if not self.law.most_nodes:
             raise no_line()  # before any value of K
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
-        if saddle.curvature * saddle.t * (saddle.t + 1.0) <= BENT * 2.0 * saddle.value:  # about that of a normal law
-            return saddle.epsilon
+        by_laplace = saddle.epsilon_at(log_delta)
+        if saddle.bend <= BENT:  # about that of a normal law
+            return by_laplace
         t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
         proven = (np.asarray(self.law.log_moment(t).real) + log_zeta(t) - log_delta) / t
         best = int(np.argmin(proven))
-        if proven[best] < saddle.epsilon:
+        if proven[best] < by_laplace:
             self.start = float(t[best])
-        found = min(float(proven[best]), saddle.epsilon)
+        found = min(float(proven[best]), by_laplace)
         if not self.law.states_errors:
             return found
         # by two normal laws with the same K(1), which are close where many steps share the loss
@@ -138,13 +139,13 @@ class ByLine:
                 most_nodes=self.most_nodes,
                 smoothed=self.smoothed,
             )
+            value = line.value_and_slope(epsilon)[0]
+            if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+                break
             found = line.at(epsilon)
             if found.upper - found.lower <= NARROW * found.upper:
                 break
-            middle = max(found.lower, min(found.upper, line.value_and_slope(epsilon)[0]))
-            if not middle > 0 or abs(math.log(middle) - log_delta) < 1.0:
-                break
-            log_delta = math.log(middle)
+            log_delta = math.log(max(found.lower, min(found.upper, value)))
         self.line = line
         # the saddle point moves by a width as epsilon moves by one over it
         reach = 0.5 / saddle.width

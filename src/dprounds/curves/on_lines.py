@@ -19,7 +19,7 @@ from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta
 from dprounds.accounting.root import root_on
-from dprounds.accounting.sums import within_doubles
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.curves.spacing import some_rounds
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import Release, Run
@@ -133,7 +133,7 @@ def _by_lines(run: Run, made_for: int, rounds: Sequence[int], delta: float) -> d
     line, guess = _own_line(first, delta, start=1.0)
     lines = [line]
     for law in others:
-        with suppress(NumericalError), within_doubles():
+        with suppress(NumericalError), WithinDoubles():
             # the directions are much alike: where the first costs more, its nodes show that for the other
             quick = line_with_nodes_of(law, line, law.expand(line.t))
             if quick.at(guess).upper <= delta:
@@ -170,7 +170,7 @@ def _own_line(law: Composition, delta: float, *, start: float) -> tuple[Line, fl
 def _in_all_directions(lines: Sequence[Line], delta: float, guess: float) -> float:
     """An epsilon at which every line proves `delta`; inf where one of them is not tight."""
     answer = 0.0
-    with suppress(NumericalError), within_doubles():
+    with suppress(NumericalError), WithinDoubles():
         for line in lines:
             if not answer or line.at(answer).upper > delta:  # else the other direction is the more expensive one
                 answer = max(answer, _on_line(line, delta, guess))

@@ -85,6 +85,11 @@ class Release(ABC):
 
     __array_ufunc__ = None  # NumPy's integers leave `rounds * step` to us
 
+    def __getstate__(self) -> dict[str, object]:
+        """What a pickle or a copy holds: what the release was made of, and nothing that it has computed since."""
+        kept = getattr(self, "__dataclass_fields__", vars(self))
+        return {name: value for name, value in vars(self).items() if name in kept}
+
     @property
     def directions(self) -> tuple[str, ...]:
         """The directions that must both be accounted: ``("remove",)`` alone where the pair is symmetric."""

@@ -131,7 +131,7 @@ class DiscretePair(Accounted, Mechanism):
             if law.largest > 0:
                 # that of the two laws given that the outcome is possible under both; the losses are those of these laws
                 # less the ratio, which is credited to nobody: conversions speak of laws of mass one
-                value, error = law.law.real_cumulant(t)
+                value, error = law.law.real_cumulant_with_error(t)
                 raised = value - t * min(law.log_ratio, 0.0)
                 margin = (error + RELATIVE_ERROR) * value + 4.0 * UNIT_ROUNDOFF * raised
                 here[at] = above(raised / t, margin / t + ABSOLUTE_ERROR)
@@ -223,7 +223,7 @@ class _Atoms:
         if np.iscomplexobj(z):
             value: Numbers = self.law.complex_cumulant(z.astype(np.complex128))
         else:
-            value, _ = self.law.real_cumulant(z.real)
+            value = self.law.real_cumulant(z.real)
         if self.log_ratio:
             value = value - z * self.log_ratio
         return value + self.log_mass if self.infinite_mass else value

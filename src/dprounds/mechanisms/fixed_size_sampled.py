@@ -204,7 +204,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         for number in set(octave.tolist()):
             here = small[octave == number]
             with suppress(NumericalError):  # with little noise there are too many panels at large orders
-                value, error = self._rule(2.0**number, 0.0).real_cumulant(t[here])
+                value, error = self._rule(2.0**number, 0.0).real_cumulant_with_error(t[here])
                 bound = above(value / t[here], (error + RELATIVE_ERROR) * value / t[here] + ABSOLUTE_ERROR)
                 bounds[here] = np.minimum(bounds[here], bound)
         if large.size:
@@ -242,7 +242,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             if np.iscomplexobj(z):
                 value[small] = rule.complex_cumulant(z[small].astype(np.complex128))
             else:
-                value[small] = rule.real_cumulant(z[small].real)[0]
+                value[small] = rule.real_cumulant(z[small].real)
         if not small.all():
             if np.iscomplexobj(z):
                 raise NumericalError(f"Batches of fixed size are not resolved at order {z.real.max() + 1.0:g}.")
@@ -315,7 +315,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         if t > SMALL_ORDER:
             return np.full_like(s, math.inf)
         law = self._rule(t, 0.0)
-        top = float(law.real_cumulant(np.array([t]))[0][0])
+        top = float(law.real_cumulant(np.array([t]))[0])
         n = law.values.size // 2
         u, log_mass, rest = law.values[:n], law.log_weights[:n], math.exp(law.log_weights[-1])
         v = log_mixture_inverse(rate, u)

@@ -161,7 +161,7 @@ class MixtureOfGaussians(Accounted, Mechanism):
         if reached.size:
             for indices, law in sampled.laws_at(t[reached]):
                 here = reached[indices]
-                value, error = law.real_cumulant(t[here])
+                value, error = law.real_cumulant_with_error(t[here])
                 bounds[here] = above(value / t[here], ((error + RELATIVE_ERROR) * value) / t[here] + ABSOLUTE_ERROR)
         return bounds
 

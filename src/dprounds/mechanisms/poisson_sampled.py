@@ -244,7 +244,7 @@ class PoissonSampled(Accounted, Mechanism):
         t = orders - 1.0
         bound, error = np.empty_like(t), np.empty_like(t)
         for indices, law in self._sampled(REMOVE).laws_at(t):
-            bound[indices], error[indices] = law.real_cumulant(t[indices])
+            bound[indices], error[indices] = law.real_cumulant_with_error(t[indices])
         bound /= t
         return above(bound, (error + RELATIVE_ERROR) * bound + ABSOLUTE_ERROR)
 

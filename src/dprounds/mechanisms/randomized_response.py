@@ -147,7 +147,7 @@ class RandomizedResponse(Mechanism):
         log_odds = float(law.log_weights[high] - law.log_weights[low])
 
         def log_moment(z: Numbers) -> Numbers:
-            return law.real_cumulant(z.real)[0]
+            return law.real_cumulant(z.real)
 
         return SampledLaw(
             laws_at=laws_at,

@@ -65,9 +65,8 @@ MOST_WINDOWS = 2**12
 SMALL_GRID = 256
 # Above this many nodes the far-apart peaks of one order get windows of their own.
 LARGE_GRID = 4096
-# Steps of grids below that have so few bits, and real parts their coarse scale, that neighbours share a grid. The last
-# few, of 100 kB at most as a rule, are remembered: a search asks for neighbours of the same points again and again.
-SHARED_BITS = 3
+# Grids below that are made for bounds on a coarse scale, so that neighbours share one. The last few, of 100 kB at most
+# as a rule, are remembered: a search asks for neighbours of the same points again and again.
 MOST_REMEMBERED = 32
 # 32 MB of nodes. The window between the two components alone has about one over sigma of them.
 LARGEST_GRID = 2**22
@@ -195,12 +194,22 @@ def split_windows(pair: _Pair, t: float) -> list[tuple[float, float]]:
     return [(-reach, 2.0 + reach), *zip(low.tolist(), high.tolist(), strict=True), (t + 1.0 - reach, t + 1.0 + reach)]
 
 
-def _groups(pair: _Pair, z: Numbers, step: float) -> list[tuple[NDArray[np.intp], bool]]:
-    """Indices of points whose grids, from zero to their real part, have sizes within a factor of two; and if small.
+class _Group(NamedTuple):
+    """Points of a row that share a grid, and whether it is small; what bounds their real and imaginary parts."""
 
-    Points of large grids come by one real part at a time.
+    indices: NDArray[np.intp]
+    is_small: bool
+    bounds: tuple[float, float, float]
+
+
+def _groups(pair: _Pair, z: Numbers) -> list[_Group]:
+    """Points whose grids, from zero to their real part, have sizes within a factor of two.
+
+    Those of large grids come by one real part at a time. Bounds of small grids are on a coarse scale, so that
+    neighbours of the same points have the same grid.
     """
-    size = (z.real + 1.0 + 2.0 * REACH * pair.sigma) / step
+    height = np.abs(z.imag)
+    size = (z.real + 1.0 + 2.0 * REACH * pair.sigma) / remove_step(pair, float(z.real.max()), float(height.max()))
     if z.real.max() > LARGEST_ORDER * pair.sigma:
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {pair.sigma:g} is not resolved at order {z.real.max() + 1.0:g}."
@@ -209,10 +218,14 @@ def _groups(pair: _Pair, z: Numbers, step: float) -> list[tuple[NDArray[np.intp]
     groups = []
     for number in sorted(set(octave.tolist())):
         indices = np.flatnonzero(octave == number)
+        t, s = z.real[indices], height[indices]
         if number <= math.log2(LARGE_GRID / SMALL_GRID):
-            groups.append((indices, True))
-        else:
-            groups += [(indices[z.real[indices] == t], False) for t in np.unique(z.real[indices])]
+            bounds = scale_below(float(t.min())), scale_above(float(t.max())), scale_above(float(s.max()))
+            groups.append(_Group(indices, True, bounds))
+            continue
+        for order in np.unique(t).tolist():
+            here = t == order
+            groups.append(_Group(indices[here], False, (order, order, float(s[here].max()))))
     return groups
 
 
@@ -246,49 +259,45 @@ def gaussian_sampled_laws(sigma: float, z: Numbers, mixture: Mixture, direction:
         )
     pair = _Pair(sigma, mixture)
     laws = []
-    for indices, step, windows, small in _grids(pair, z, direction, on_integers=on_integers):
-        if small:
-            law = _remembered_law(pair, direction, short_binary_below(step, SHARED_BITS), windows, on_integers)
+    for group in _groups(pair, z):
+        if group.is_small:
+            law = _shared_law(pair, direction, *group.bounds, on_integers)
         else:
-            law = _law(pair, direction, short_binary_below(step), windows, on_integers)
-        laws.append((indices, law))
+            grid = _grid(pair, direction, *group.bounds, is_small=False, on_integers=on_integers)
+            if np.iscomplexobj(z) and group.indices.size * grid.nodes > MOST_TERMS:
+                raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
+            law = _law(pair, direction, grid, on_integers)
+        laws.append((group.indices, law))
     return laws
 
 
 class _Grid(NamedTuple):
-    """Some points of a row, and where the integrands of all of them are summed."""
+    """Where an integrand is summed: the multiples of a step in some windows."""
 
-    indices: NDArray[np.intp]
     step: float
     windows: tuple[tuple[float, float], ...]
-    is_small: bool
+
+    @property
+    def nodes(self) -> float:
+        """About how many there are."""
+        return sum(high - low for low, high in self.windows) / self.step
 
 
-def _grids(pair: _Pair, z: Numbers, direction: str, *, on_integers: bool) -> list[_Grid]:
-    """Where to sum for every point of a row."""
-    sigma = pair.sigma
-    overall = remove_step(pair, float(z.real.max()), float(np.abs(z.imag).max()))
-    grids = []
-    for indices, small in _groups(pair, z, overall):
-        low, high = float(z.real[indices].min()), float(z.real[indices].max())
-        if small:
-            low, high = scale_below(low), scale_above(high)
-        s = float(np.abs(z.imag[indices]).max())
-        reach = REACH * sigma
-        windows: tuple[tuple[float, float], ...]
-        if direction == ADD:
-            leftmost, rightmost = add_peaks(pair, low, high)
-            step = add_step(pair, high, s, leftmost)
-            # Where the peak lies 2 REACH deviations below zero, M exceeds exp(2 REACH^2): nothing near zero counts.
-            windows = ((leftmost - reach, rightmost + reach if rightmost < -2.0 * reach else 2.0 + reach),)
-        else:
-            step = remove_step(pair, high, s)
-            windows = ((-reach, max(2.0, high + 1.0) + reach),) if small else tuple(split_windows(pair, high))
-        step = max(1.0, math.floor(step)) if on_integers else step
-        if np.iscomplexobj(z) and indices.size * sum(end - start for start, end in windows) > MOST_TERMS * step:
-            raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
-        grids.append(_Grid(indices, step, windows, small))
-    return grids
+def _grid(
+    pair: _Pair, direction: str, low: float, high: float, s: float, *, is_small: bool, on_integers: bool
+) -> _Grid:
+    """Where to sum for points with real parts from low to high, and imaginary parts up to s."""
+    reach = REACH * pair.sigma
+    windows: tuple[tuple[float, float], ...]
+    if direction == ADD:
+        leftmost, rightmost = add_peaks(pair, low, high)
+        step = add_step(pair, high, s, leftmost)
+        # Where the peak lies 2 REACH deviations below zero, M exceeds exp(2 REACH^2): nothing near zero counts.
+        windows = ((leftmost - reach, rightmost + reach if rightmost < -2.0 * reach else 2.0 + reach),)
+    else:
+        step = remove_step(pair, high, s)
+        windows = ((-reach, max(2.0, high + 1.0) + reach),) if is_small else tuple(split_windows(pair, high))
+    return _Grid(short_binary_below(max(1.0, math.floor(step)) if on_integers else step), windows)
 
 
 def sampled_gaussian_slopes(sigma: float, rate: float, direction: str, z: Numbers) -> dict[str, Numbers]:
@@ -303,11 +312,12 @@ def sampled_gaussian_slopes(sigma: float, rate: float, direction: str, z: Number
     """
     pair = _Pair(sigma, Mixture.at_rate(rate))
     by_noise, by_rate = np.empty(z.shape, dtype=np.complex128), np.empty(z.shape, dtype=np.complex128)
-    for indices, step, windows, _ in _grids(pair, z, direction, on_integers=False):
-        x = grid_nodes(short_binary_below(step), windows)
+    for indices, is_small, bounds in _groups(pair, z):
+        step, windows = _grid(pair, direction, *bounds, is_small=is_small, on_integers=False)
+        x = grid_nodes(step, windows)
         v = pair.v(x)
         log_mix = pair.mixture.log(v)
-        log_density = math.log(short_binary_below(step) / (sigma * math.sqrt(2.0 * math.pi))) - 0.5 * (x / sigma) ** 2
+        log_density = math.log(step / (sigma * math.sqrt(2.0 * math.pi))) - 0.5 * (x / sigma) ** 2
         power = -z[indices] if direction == ADD else z[indices] + 1.0
         exponent = np.multiply.outer(power - 1.0, log_mix)
         by_noise[indices] = power * (_weighted(exponent, log_density + v) @ (rate * (1.0 - x) / sigma**3))
@@ -328,20 +338,23 @@ def _weighted(exponent: Numbers, log_weights: Array) -> Numbers:
     return np.asarray(np.where(is_near, np.expm1(np.where(is_near, exponent, 0.0)) * weights, np.exp(far) - weights))
 
 
-def _law(
-    pair: _Pair, direction: str, step: float, windows: tuple[tuple[float, float], ...], on_integers: bool
-) -> TiltableLaw:
-    """The normal density, or that of the discrete Gaussian, on the multiples of `step` in the windows."""
-    if sum(high - low for low, high in windows) / step > LARGEST_GRID:
+def _law(pair: _Pair, direction: str, grid: _Grid, on_integers: bool) -> TiltableLaw:
+    """The normal density, or that of the discrete Gaussian, on a grid."""
+    if grid.nodes > LARGEST_GRID:
         raise NumericalError(
             f"A sampled Gaussian of noise multiplier {pair.sigma:g} would need more than {LARGEST_GRID:,} nodes here."
         )
-    x = grid_nodes(step, windows)
+    x = grid_nodes(*grid)
     total = theta(pair.sigma) if on_integers else pair.sigma * math.sqrt(2.0 * math.pi)
-    return sampled_law(math.log(step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x), pair.mixture, direction)
+    return sampled_law(math.log(grid.step / total) - 0.5 * (x / pair.sigma) ** 2, pair.v(x), pair.mixture, direction)
 
 
-_remembered_law = lru_cache(maxsize=MOST_REMEMBERED)(_law)
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _shared_law(pair: _Pair, direction: str, low: float, high: float, s: float, on_integers: bool) -> TiltableLaw:
+    """The same on a small grid, which is remembered."""
+    return _law(
+        pair, direction, _grid(pair, direction, low, high, s, is_small=True, on_integers=on_integers), on_integers
+    )
 
 
 def gaussian_cells(sigma: float, edges: Array) -> Cells:

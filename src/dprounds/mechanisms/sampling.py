@@ -80,7 +80,7 @@ class SampledLaw(NamedTuple):
                     raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
                 value[indices] = law.complex_cumulant(z[indices].astype(np.complex128))
             else:
-                value[indices], _ = law.real_cumulant(z[indices].real)
+                value[indices] = law.real_cumulant(z[indices].real)
         return value
 
 

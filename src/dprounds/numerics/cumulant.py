@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,16 @@ def _rotated_sums(tilted: Array, values: Array, s: Array) -> ComplexArray:
     return sums
 
 
+class _RealBlock(NamedTuple):
+    """Cumulants at some t, and the terms that each was summed from: tilted weights, others where it is near zero."""
+
+    cumulant: Array
+    tilted: Array
+    peak: Array
+    is_near: NDArray[np.bool_]
+    near_terms: Array
+
+
 @dataclass(frozen=True, eq=False)
 class TiltableLaw:
     """The law of X, as points and weights; what does not depend on z is computed once.
@@ -118,11 +129,19 @@ class TiltableLaw:
         """
         return np.stack([np.abs(self.log_weights) + 2.0 * self.ulps, np.abs(self.values) * self.ulps], axis=1)
 
-    def real_cumulant(self, t: Array) -> tuple[Array, Array]:
-        """``log E[exp(t X)]`` at every t > 0, and bounds on the relative errors."""
+    def real_cumulant(self, t: Array) -> Array:
+        """``log E[exp(t X)]`` at every t > 0."""
+        cumulant = np.empty_like(t)
+        for block in _blocks(t.size, self.values.size):
+            cumulant[block] = self._real_block(t[block]).cumulant
+        return cumulant
+
+    def real_cumulant_with_error(self, t: Array) -> tuple[Array, Array]:
+        """The same, and bounds on the relative errors."""
         cumulant, error = np.empty_like(t), np.empty_like(t)
         for block in _blocks(t.size, self.values.size):
-            cumulant[block], error[block] = self._real_block(t[block])
+            here = self._real_block(t[block])
+            cumulant[block], error[block] = here.cumulant, self._relative_error(t[block], here)
         return cumulant, error
 
     def complex_cumulant(self, z: ComplexArray) -> ComplexArray:
@@ -146,23 +165,29 @@ class TiltableLaw:
         tilted = np.exp(exponents - peak[:, None])
         return tilted, peak, peak + np.log(tilted.sum(axis=1))
 
-    def _error_units(self, terms: Array, t: Array, total: Array) -> Array:
-        moved = terms @ self._term_errors
-        return FIXED_ERROR + 4.0 * (moved[:, 0] + t * moved[:, 1]) / np.maximum(total, np.finfo(float).tiny)
-
-    def _real_block(self, t: Array) -> tuple[Array, Array]:
+    def _real_block(self, t: Array) -> _RealBlock:
         """`real_cumulant` for as many t as fit one table."""
         tilted, peak, cumulant = self._tilted(t)
-        error = (self._error_units(tilted, t, tilted.sum(axis=1)) + np.abs(peak)) / np.maximum(cumulant, FAR)
-        near = cumulant <= FAR
-        if near.any():
-            t = t[near]
-            terms = _weighted_exp_minus_tangent(self.log_weights, np.multiply.outer(t, self.values))
-            terms += np.multiply.outer(t, self._reverse)
-            excess = terms.sum(axis=1)
-            cumulant[near] = np.log1p(excess)
-            error[near] = self._error_units(terms, t, excess)
-        return cumulant, error * UNIT_ROUNDOFF
+        is_near = cumulant <= FAR
+        terms = np.empty((0, self.values.size))
+        if is_near.any():
+            terms = _weighted_exp_minus_tangent(self.log_weights, np.multiply.outer(t[is_near], self.values))
+            terms += np.multiply.outer(t[is_near], self._reverse)
+            cumulant[is_near] = np.log1p(terms.sum(axis=1))
+        return _RealBlock(cumulant, tilted, peak, is_near, terms)
+
+    def _relative_error(self, t: Array, block: _RealBlock) -> Array:
+        """By how much the cumulants of a block may be off, relative to them."""
+        is_near = block.is_near
+        units = (self._error_units(block.tilted, t) + np.abs(block.peak)) / np.maximum(block.cumulant, FAR)
+        units[is_near] = self._error_units(block.near_terms, t[is_near])
+        return np.asarray(units * UNIT_ROUNDOFF)
+
+    def _error_units(self, terms: Array, t: Array) -> Array:
+        """By how many units of rounding the sum of each row of terms may be off, relative to it."""
+        moved = terms @ self._term_errors
+        total = np.maximum(terms.sum(axis=1), np.finfo(float).tiny)
+        return np.asarray(FIXED_ERROR + 4.0 * (moved[:, 0] + t * moved[:, 1]) / total)
 
     def _vertical_line(self, t: float, s: Array) -> ComplexArray:
         """``log E[exp((t + i s) X)]`` at every s."""

@@ -19,14 +19,16 @@ STEP_BITS = 9
 OCTAVE = 4
 
 
-def short_binary_below(step: float, bits: int = STEP_BITS) -> float:
-    """The largest number of at most so many bits that is not above `step`."""
+def short_binary_below(step: float) -> float:
+    """The largest number of at most `STEP_BITS` bits that is not above `step`."""
     mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
+    return math.ldexp(math.floor(math.ldexp(mantissa, STEP_BITS)), exponent - STEP_BITS)
 
 
 def scale_above(x: float) -> float:
-    """A number of a coarse scale, not below x > 0 and at most 1.42 times it: neighbours have the same."""
+    """A number of a coarse scale, not below x >= 0 and at most 1.42 times it: neighbours have the same."""
+    if x == 0:
+        return 0.0
     above: float = 2.0 ** (math.ceil(OCTAVE * math.log2(x)) / OCTAVE)
     return above if above >= x else 2.0 ** (1.0 / OCTAVE) * above
 
