@@ -229,15 +229,17 @@ class PoissonSampled(Accounted, Mechanism):
             return self._other_pair._bounds(orders)
         if self._pure_epsilon() == 0:
             return np.zeros_like(orders)
-        # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
-        bounds = self.mechanism._bounds(orders)
         if self.sampling_rate == 1:
-            return bounds
+            return self.mechanism._bounds(orders)
+        bounds = np.empty_like(orders)
         sampled = orders <= self._sampled(REMOVE).largest_order
         if sampled.any():
             few = np.count_nonzero(sampled) <= MOST_REMEMBERED
             asked = orders[sampled]
             bounds[sampled] = _remembered_rdp(self, asked.tobytes()) if few else self._sampled_rdp(asked)
+        if not sampled.all():
+            # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
+            bounds[~sampled] = self.mechanism._bounds(orders[~sampled])
         return bounds
 
     def _sampled_rdp(self, orders: Array) -> Array:
