@@ -550,9 +550,9 @@ MUTANTS: dict[str, Mutant] = {
         zero("LINE_ERROR", "accounting.gaussian_summary"), ("tests/accounting/test_gaussian_summary.py",)
     ),
     "profile: DISTANCE_ERROR_PER_PART": Mutant(zero("DISTANCE_ERROR_PER_PART", "accounting.profile"), TERMS),
-    "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "mechanisms.decay"), TERMS),
-    "decay: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "mechanisms.decay"), TERMS),
-    "decay: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "mechanisms.decay"), TERMS),
+    "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
+    "decay: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
+    "decay: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
     "base: RELATIVE_ERROR": Mutant(zero("RELATIVE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
     "base: ABSOLUTE_ERROR": Mutant(zero("ABSOLUTE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
     "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),

@@ -21,8 +21,9 @@ from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.line import Line
 from dprounds.accounting.over_rounds import least_mass
 from dprounds.accounting.profile import DISTANCE_ERROR_PER_PART
-from dprounds.mechanisms import Mechanism, Run, decay, discrete_pair
+from dprounds.mechanisms import Mechanism, Run, discrete_pair
 from dprounds.numerics import cumulant
+from dprounds.numerics import normal_mixture_ceiling as decay
 from tests.references import profile
 
 Array = NDArray[np.float64]

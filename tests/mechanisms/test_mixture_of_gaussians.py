@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dprounds import Gaussian, Laplace, MixtureOfGaussians, ParameterError, PoissonSampled, UnsupportedError
 from dprounds.accounting.profile import Profile
-from dprounds.mechanisms.decay import sampled_gaussian_ceiling
+from dprounds.numerics.normal_mixture_ceiling import ceiling_of_powers
 from tests.references import mixture_of_gaussians as reference
 
 # Group size, rate, noise, rounds, delta, and epsilon in both directions: independent lattices agree to 1e-8.
@@ -125,9 +125,9 @@ def test_no_moment_is_above_its_ceiling(
 def test_a_ceiling_counts_the_rounding_of_turned_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     mixture = MixtureOfGaussians(2.0, (0, 1, 2), (0.98, 0.015, 0.005))._mixture
     s = np.array([1.0, 10.0])
-    counted = sampled_gaussian_ceiling(1.0, mixture, "remove", 5.0, s)
-    monkeypatch.setattr("dprounds.mechanisms.decay.MODULUS_ERROR", 0.0)
-    assert (sampled_gaussian_ceiling(1.0, mixture, "remove", 5.0, s) < counted).all()
+    counted = ceiling_of_powers(1.0, mixture, False, 5.0, s)
+    monkeypatch.setattr("dprounds.numerics.normal_mixture_ceiling.MODULUS_ERROR", 0.0)
+    assert (ceiling_of_powers(1.0, mixture, False, 5.0, s) < counted).all()
 
 
 def test_a_group_of_one_and_two_shifts_are_the_sampled_gaussian() -> None:

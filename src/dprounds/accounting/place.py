@@ -91,19 +91,21 @@ def search_saddle(
 
     If that is beyond `most`, it is `most`.
     """
-    known = start if isinstance(start, Saddle) and start.t <= most else None
-    t = min(start.t if isinstance(start, Saddle) else start, most)
-    search = RootSearch(TILT_RANGE[0], min(TILT_RANGE[1], most))
+    if isinstance(start, Saddle) and start.t <= most:
+        here = start
+    else:
+        here = expand(min(start.t if isinstance(start, Saddle) else start, most))
+    search = None
     for _ in range(MOST_SADDLE_STEPS):
-        here, known = expand(t) if known is None else known, None
-        step = move(here)
+        t, step = here.t, move(here)
         if not math.isfinite(step):
             break
-        is_narrow = search.high <= search.low * (1.0 + NARROWEST)
+        is_narrow = search is not None and search.high <= search.low * (1.0 + NARROWEST)
         if abs(step) <= close * here.width or is_narrow or (t == most and step > 0):
             return here
+        search = search or RootSearch(TILT_RANGE[0], min(TILT_RANGE[1], most))
         step = min(max(step, t / LARGEST_FACTOR - t), t * LARGEST_FACTOR - t)
-        t = search.following(t, step, -1.0)  # the step is Newton's
+        here = expand(search.following(t, step, -1.0))  # the step is Newton's
     raise NumericalError("The loss of this run is outside what doubles resolve.")
 
 

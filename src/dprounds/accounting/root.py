@@ -117,20 +117,19 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
         # where delta is flat, between the points of a lattice, its slope tells nothing
         return max(excess / slope * (1.0 + NARROW), 0.0) if slope > 0 else 0.0
 
+    further, nearer = first_step(found.upper - rest.lower), first_step(rest.upper - found.lower)
+    if sums.make_below is None and least < BEYOND * min(further, nearer):
+        ends = epsilon + BEYOND * np.array([-nearer, further])
+        if ends[0] >= 0 and ends[1] < most:  # as a rule one row tells of both
+            tried = sums.above.bracket(ends)
+            if tried.lower[0] >= rest.upper and tried.upper[1] <= rest.lower:
+                return Bracket(float(ends[0]), float(ends[1]))
     upper = _outward(
-        lambda steps: sums.above.bracket(epsilon + steps).upper <= rest.lower,
-        first_step(found.upper - rest.lower),
-        least,
-        most - epsilon,
+        lambda steps: sums.above.bracket(epsilon + steps).upper <= rest.lower, further, least, most - epsilon
     )
     if upper == math.inf:
         raise NumericalError("The exact sum of this run does not settle epsilon.")
-    lower = _outward(
-        lambda steps: sums.below.bracket(epsilon - steps).lower >= rest.upper,
-        first_step(rest.upper - found.lower),
-        least,
-        epsilon,
-    )
+    lower = _outward(lambda steps: sums.below.bracket(epsilon - steps).lower >= rest.upper, nearer, least, epsilon)
     return Bracket(max(min(epsilon - lower, epsilon + upper), 0.0), epsilon + upper if upper < most - epsilon else most)
 
 

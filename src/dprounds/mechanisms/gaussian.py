@@ -8,23 +8,26 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import LossLaw, Slopes
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
-from dprounds.mechanisms.decay import gaussian_ceiling
 from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
-from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_gaussian_slopes, sampled_normal_pair
+from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
 from dprounds.mechanisms.sampling import Replaced, SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.normal import normal_excess
+from dprounds.numerics.normal_mixture import NormalMixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Gaussian", "unsampled_slopes"]
+__all__ = ["Gaussian", "gaussian_ceiling", "unsampled_slopes"]
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,6 +109,16 @@ class Gaussian(Accounted, Mechanism):
         return self if norm == 1 else Gaussian(math.nextafter(self.noise_multiplier / norm, 0.0))
 
 
+def gaussian_ceiling(noise_multiplier: float, t: float, s: Array) -> Array:
+    r"""Ceiling of one Gaussian round: :math:`(t(t+1) - s^2) / 2\sigma^2`, which is :math:`\mathrm{Re}\,K(t+is)` itself.
+
+    Theorem
+    -------
+    docs/theory/accounting.md, "Decay".
+    """
+    return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier / noise_multiplier)  # a square may overflow
+
+
 def unsampled_slopes(noise: float, z: Numbers, values: Numbers) -> dict[str, Numbers]:
     """The derivative of K, given K, of a Gaussian whose noise is in proportion to `noise`, and that nothing samples."""
     return {"noise_multiplier": -2.0 / noise * values}
@@ -115,7 +128,8 @@ def _slopes(sigma: float, rate: float, direction: str, z: Numbers, values: Numbe
     """The derivatives of K at a row z, given K; at rate one M is exp(p (p - 1) / 2 sigma^2)."""
     if rate < 1:
         moment = np.exp(values)
-        return {name: slope / moment for name, slope in sampled_gaussian_slopes(sigma, rate, direction, z).items()}
+        by_noise, by_rate = NormalMixture(sigma, Mixture.at_rate(rate), direction == ADD).slopes(z)
+        return {"noise_multiplier": by_noise / moment, "sampling_rate": by_rate / moment}
     power = -z if direction == ADD else z + 1.0
     by_noise = -power * (power - 1.0) / sigma**3
     return {"noise_multiplier": by_noise, "sampling_rate": -power * np.expm1(-(power - 1.0) / sigma**2)}

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.mechanisms import decay
-from dprounds.mechanisms.sampled_gaussian import DIGITS, REACH, WIDEST, WIDEST_REMOVE
+from dprounds.numerics import normal_mixture_ceiling as decay
 from dprounds.numerics.cancellation import SMALL, half_square_series
 from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.cumulant import FAR
+from dprounds.numerics.normal_mixture import DIGITS, REACH, WIDEST, WIDEST_POSITIVE
 from dprounds.numerics.quadrature import short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -121,7 +121,7 @@ class ManySampledGaussians:
             wanted = ((DIGITS + growth) / strips + 0.5 * strips).min(axis=1, keepdims=True) + s / sigma
             left, right = -high / sigma - REACH, 2.0 / sigma + REACH
         else:
-            strips = np.minimum(WIDEST_REMOVE * sigma, WIDEST)
+            strips = np.minimum(WIDEST_POSITIVE * sigma, WIDEST)
             wanted = DIGITS / strips + 0.5 * strips + s / sigma
             left, right = np.full_like(sigma, -REACH), max(2.0, high + 1.0) / sigma + REACH
         step = short_binary_below(2.0 * math.pi / float(wanted.max()))
@@ -174,7 +174,7 @@ class ManySampledGaussians:
         return mean / (bend * sigma**2), 0.5 * mean**2 / (bend * sigma**2), log_total
 
     def _ceilings(self, members: Array, power: float, s: float, best: Array) -> Array | None:
-        """`decay.sampled_gaussian_ceiling` of each member at one s."""
+        """`ceiling_of_powers` of each member at one s."""
         sigma, widest = members[:, :1], decay.WIDEST_ANGLE
         if power < 0:
             widest = min(widest, 2.0 * math.acos(math.exp(decay.NEGATIVE_POWER_ROOM / power)))

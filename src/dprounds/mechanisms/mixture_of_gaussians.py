@@ -28,6 +28,7 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.sampled_gaussian import normal_cells, sampled_normal_pair
 from dprounds.mechanisms.sampling import SampledLaw, nothing_law
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import cumulants
 from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.normal import Estimate, normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
@@ -192,7 +193,7 @@ class MixtureOfGaussians(Accounted, Mechanism):
         sampled = self._sampled(direction)
         return LossLaw(
             of=self,
-            log_moment=sampled.log_moment,
+            log_moment=partial(cumulants, sampled.laws_at),
             ceiling=sampled.ceiling,
             cells=partial(self._cells, direction),
             excess=partial(self._excess, direction),

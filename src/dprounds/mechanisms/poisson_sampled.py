@@ -40,6 +40,7 @@ from dprounds.mechanisms.sampling import (
     sampled_excess,
 )
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.cumulant import cumulants
 from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
@@ -292,7 +293,7 @@ class PoissonSampled(Accounted, Mechanism):
         sampled = self._sampled(direction)
         return LossLaw(
             of=self,
-            log_moment=sampled.log_moment,
+            log_moment=partial(cumulants, sampled.laws_at),
             ceiling=sampled.ceiling,
             cells=None if inner.cells is None else partial(sampled_cells, inner.cells, rate, direction),
             excess=None if inner.excess is None else partial(sampled_excess, inner.excess, rate, direction),

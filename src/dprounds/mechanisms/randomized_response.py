@@ -17,8 +17,10 @@ from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.accounting.law import LOG_MOMENT_ERROR, MOST_NODES, Lattice, LossLaw
 from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.mechanisms.response_rounds import response_rounds
-from dprounds.mechanisms.sampling import LawsAt, SampledLaw, sampled_law
+from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.mixture import Mixture, mixture_law
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["RandomizedResponse", "two_point_law", "two_point_log_moment", "two_point_log_weights"]
@@ -136,9 +138,10 @@ class RandomizedResponse(Mechanism):
     def sampled(self, rate: float, direction: str) -> SampledLaw:
         """The law of the loss at a rate in (0, 1): two losses again."""
         log_ratios = np.array([self.epsilon, -self.epsilon])
-        law = sampled_law(two_point_log_weights(self.epsilon), log_ratios, rate, direction)
+        mixture = Mixture.at_rate(rate)
+        law = mixture_law(two_point_log_weights(self.epsilon), log_ratios, mixture, inverse=direction == ADD)
 
-        def laws_at(z: Numbers) -> LawsAt:
+        def laws_at(z: Numbers) -> list[tuple[NDArray[np.intp], TiltableLaw]]:
             return [(np.arange(z.size, dtype=np.intp), law)]
 
         high, low = (1, 0) if direction == ADD else (0, 1)

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
-from dprounds.mechanisms.sampled_gaussian import REACH
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
+from dprounds.numerics.normal_mixture import REACH
 from dprounds.numerics.quadrature import panel_rule
 
 __all__ = ["NATS", "POINTS", "WIDEST", "panel_edges", "replaced_slopes"]
@@ -43,8 +43,6 @@ def panel_edges(noise: float, rate: float, t: float, s: float) -> Array:
     spread = 1.0 / noise  # the standard deviation of v
     end, width = (max(t + 1.0, 2.0) + REACH * noise - 0.5) / noise / noise, NATS / (t + 2.0 + s)
     even = np.linspace(0.0, end, math.ceil(end / min(WIDEST, 2.0 * spread)) + 1)
-    if rate == 1:  # the loss is v itself
-        return np.unique(np.concatenate([even, np.arange(0.0, end, width)[1:]]))
     if rate == 1:  # the loss is v itself
         return np.unique(np.concatenate([even, np.arange(0.0, end, width)[1:]]))
     last = float(log_mixture(rate, np.array(end)))

@@ -8,7 +8,7 @@ what counts lies at the ends, in layers as thin as one over the order.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
-from dprounds.mechanisms.sampling import LawsAt, SampledLaw, sampled_law
+from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.mixture import log_mixture, log_mixture_inverse
+from dprounds.numerics.mixture import Mixture, log_mixture, log_mixture_inverse, mixture_law
 from dprounds.numerics.quadrature import panel_rule, scale_above, scale_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -81,18 +81,20 @@ def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
 def sampled_laplace_pair(b: float, rate: float, direction: str) -> SampledLaw:
     """The law of the sampled privacy loss of a Laplace pair, with what its quadrature can do."""
     return SampledLaw(
-        laws_at=lambda z: laplace_sampled_laws(b, z, rate, direction),
+        laws_at=partial(laplace_sampled_laws, b, rate, direction),
         largest_order=np.inf if LEAST_NOISE_OF_ORDERS <= b <= MOST_NOISE else 0.0,
         most_nodes=MOST_NODES_OF_LINES if b >= LEAST_NOISE_OF_LINES else 0,
     )
 
 
-def laplace_sampled_laws(b: float, z: Numbers, rate: float, direction: str) -> LawsAt:
-    """The law of the sampled privacy loss of a Laplace mechanism, as `Sampleable` asks for it."""
+def laplace_sampled_laws(
+    b: float, rate: float, direction: str, z: Numbers
+) -> list[tuple[NDArray[np.intp], TiltableLaw]]:
+    """The law of the sampled privacy loss of a Laplace mechanism, as `cumulants` asks for it."""
     laws = []
     for indices, low, high in _octaves(z.real):
         s = float(np.abs(z.imag[indices]).max())
-        s = scale_above(s) if s else 0.0
+        s = scale_above(s)
         few = 1.0 / b * (1.0 + 4.0 * (high + 1.0 + s) / NATS) <= FEW_PANELS
         laws.append((indices, (_remembered_law if few else _law)(b, rate, direction, low, high, s)))
     return laws
@@ -105,7 +107,7 @@ def _law(b: float, rate: float, direction: str, low: float, high: float, s: floa
     edges = _edges(a, rate, -t if direction == ADD else t + 1.0, s)
     v, weights = panel_rule(edges, POINTS)
     log_weights = np.concatenate([[np.log(0.5)], np.log(0.25 * weights) - 0.5 * (v + a), [np.log(0.5) - a]])
-    return sampled_law(log_weights, np.concatenate([[-a], v, [a]]), rate, direction)
+    return mixture_law(log_weights, np.concatenate([[-a], v, [a]]), Mixture.at_rate(rate), inverse=direction == ADD)
 
 
 _remembered_law = lru_cache(maxsize=MOST_REMEMBERED)(_law)

@@ -18,11 +18,9 @@ from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
 from dprounds.accounting.law import Family, Lattice, LossLaw, Slopes
 from dprounds.accounting.steps import Turnable
-from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, Mechanism
-from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import TiltableLaw
-from dprounds.numerics.mixture import Mixture, log_mixture, log_mixture_inverse, log_mixture_ulps
+from dprounds.numerics.cumulant import LawsAt
+from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = [
@@ -36,14 +34,9 @@ __all__ = [
     "sampled_atoms",
     "sampled_cells",
     "sampled_excess",
-    "sampled_law",
 ]
 
 Array = NDArray[np.float64]
-# Terms of one line: two seconds.
-MOST_TERMS = 2**25
-
-LawsAt = list[tuple[NDArray[np.intp], TiltableLaw]]
 
 
 class SampledLaw(NamedTuple):
@@ -52,8 +45,7 @@ class SampledLaw(NamedTuple):
     Parameters
     ----------
     laws_at
-        The law of the loss as `sampled_law` makes it, fit for its moments at a row z: points that can share a law come
-        together, as indices into z; each index comes once.
+        Laws that stand for the loss, each fit for its moments at some points, as `cumulants` asks for them.
     largest_order
         Up to here the moments are computed; beyond, sampling is not credited.
     most_nodes
@@ -62,7 +54,7 @@ class SampledLaw(NamedTuple):
         As for a `LossLaw`.
     """
 
-    laws_at: Callable[[Numbers], LawsAt]
+    laws_at: LawsAt
     largest_order: float
     most_nodes: int
     ceiling: Callable[[float, Array], Array] | None = None
@@ -70,18 +62,6 @@ class SampledLaw(NamedTuple):
     turnable: Turnable | None = None
     family: Family | None = None
     member: tuple[float, ...] = ()
-
-    def log_moment(self, z: Numbers) -> Numbers:
-        """K at a row of real or complex points."""
-        value = np.empty_like(z)
-        for indices, law in self.laws_at(z):
-            if np.iscomplexobj(z):
-                if indices.size * law.values.size > MOST_TERMS:
-                    raise NumericalError("The exact sum of this run takes too long: its losses are too small.")
-                value[indices] = law.complex_cumulant(z[indices].astype(np.complex128))
-            else:
-                value[indices] = law.real_cumulant(z[indices].real)
-        return value
 
 
 @runtime_checkable
@@ -152,26 +132,6 @@ def nothing_law(of: object) -> LossLaw:
         max_loss=0.0,
         max_loss_is_least=True,
     )
-
-
-def sampled_law(log_weights: Array, log_ratios: Array, rate: float | Mixture, direction: str) -> TiltableLaw:
-    r"""The privacy loss under its first law, where :math:`w = 1 - q + q e^v` at rate q, or another mixture of v.
-
-    Parameters
-    ----------
-    log_weights, log_ratios
-        Points and weights that stand for the law of :math:`v = \log dP/dQ` under :math:`Q`.
-    rate
-        q, in (0, 1), or the mixture.
-    direction
-        The loss is log w under the mixture in the direction remove, and -log w under Q in the direction add.
-    """
-    mixture = rate if isinstance(rate, Mixture) else Mixture.at_rate(rate)
-    log_mix = mixture.log(log_ratios)
-    ulps = mixture.ulps(log_ratios, log_mix)
-    if direction == ADD:
-        return TiltableLaw(log_weights, -log_mix, ulps)
-    return TiltableLaw(log_weights + log_mix, log_mix, ulps)
 
 
 def sampled_cells(cells_of: CellsOf, rate: float, direction: str, edges: Array) -> Cells:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,12 +34,12 @@ class TurnedNormal:
         """Whether doubles resolve v and X = e^v."""
         return LEAST_NOISE <= self.sigma <= MOST_NOISE
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean of v."""
         return -0.5 / self.sigma**2
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """The standard deviation of v."""
         return 1.0 / self.sigma

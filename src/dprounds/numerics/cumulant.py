@@ -10,6 +10,7 @@ nothing cancels in the sum however small it is: the logarithm of the left side p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,11 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import SMALL, half_square_series
-from dprounds.numerics.complex_plane import log1p_at
+from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["TiltableLaw"]
+__all__ = ["LawsAt", "TiltableLaw", "cumulants", "refuse_long"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -31,6 +33,9 @@ FAR = 0.5
 
 # Entries of one (z, x) table; 16 MB, so that long lists of z do not exhaust memory.
 LARGEST_TABLE = 2**20
+
+# Terms of all z on a line: two seconds.
+MOST_TERMS = 2**25
 
 # In units of rounding: pairwise sums of up to 2^20 terms (20), exponentials and products (16), the final logarithm,
 # and quadrature errors of the callers below 1e-16 (1).
@@ -204,3 +209,28 @@ class TiltableLaw:
         slope = (along + self._weights * t * values) @ values  # sum of w x (exp(tx) - 1)
         excess = along.sum() + 1j * s * slope + np.exp(peak) * rotated + (t + 1j * s) * self._reverse.sum()
         return np.asarray(log1p_at(excess), dtype=np.complex128)
+
+
+LawsAt = Callable[[Numbers], list[tuple[NDArray[np.intp], TiltableLaw]]]
+
+
+def cumulants(laws_at: LawsAt, z: Numbers) -> Numbers:
+    """``log E[exp(z X)]`` at a row of real or complex z with positive real parts, of an X with many laws.
+
+    ``laws_at(z)`` stands for X by laws that are fit for some points each: z that can share a law come together, as
+    indices, each once.
+    """
+    value = np.empty_like(z)
+    for indices, law in laws_at(z):
+        if np.iscomplexobj(z):
+            refuse_long(indices.size * law.values.size)
+            value[indices] = law.complex_cumulant(z[indices].astype(np.complex128))
+        else:
+            value[indices] = law.real_cumulant(z[indices].real)
+    return value
+
+
+def refuse_long(terms: float) -> None:
+    """Raise where a line has too many terms."""
+    if terms > MOST_TERMS:
+        raise NumericalError("The exact sum of this run takes too long: its losses are too small.")

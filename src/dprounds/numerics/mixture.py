@@ -10,7 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Mixture", "log_mixture", "log_mixture_inverse", "log_mixture_ulps", "mixture_share"]
+from dprounds.numerics.cumulant import TiltableLaw
+
+__all__ = ["Mixture", "log_mixture", "log_mixture_inverse", "log_mixture_ulps", "mixture_law", "mixture_share"]
 
 Array = NDArray[np.float64]
 
@@ -181,3 +183,13 @@ class Mixture:
 def _column(values: Sequence[float] | Array, v: Array) -> Array:
     """Values that broadcast against rows of the shape of v."""
     return np.asarray(values, dtype=np.float64).reshape(-1, *(1,) * v.ndim)
+
+
+def mixture_law(log_weights: Array, v: Array, mixture: Mixture, *, inverse: bool) -> TiltableLaw:
+    """The law of ``log w`` under w times a law of v, of points and weights; or `inverse`, of ``-log w`` under v's.
+
+    Either has a negative exponential of mean one, because w has mean one under the law of v.
+    """
+    log_mix = mixture.log(v)
+    ulps = mixture.ulps(v, log_mix)
+    return TiltableLaw(log_weights, -log_mix, ulps) if inverse else TiltableLaw(log_weights + log_mix, log_mix, ulps)

@@ -1,8 +1,6 @@
-r"""How fast a moment function falls along a vertical line: the ceilings that end an infinite sum.
+r"""How fast the mean of a power of a mixture over a normal law falls as the power goes up a vertical line.
 
-A *ceiling* of one round is a number that :math:`\mathrm{Re}\,K(t + is')` does not exceed for any :math:`s' \ge s`.
-Ceilings add like :math:`K` itself, so a run sums those of its parts; a part that is not known to fall at all (atoms,
-lattices) contributes its :math:`K(t)`, because :math:`|M(t+is)| \le M(t)` always.
+Ceilings end an infinite sum along such a line; docs/theory/accounting.md, "Decay".
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from dprounds.numerics.mixture import Mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["gaussian_ceiling", "sampled_gaussian_ceiling"]
+__all__ = ["ceiling_of_powers"]
 
 Array = NDArray[np.float64]
 
@@ -44,25 +42,17 @@ LARGEST_FALL = 0.91
 FIXED_ERROR = 1000.0
 
 
-def gaussian_ceiling(noise_multiplier: float, t: float, s: Array) -> Array:
-    r"""Ceiling of one Gaussian round: :math:`(t(t+1) - s^2) / 2\sigma^2`, which is :math:`\mathrm{Re}\,K(t+is)` itself.
+def ceiling_of_powers(sigma: float, mixture: Mixture, inverse: bool, t: float, s: Array) -> Array:
+    r"""A number that ``log |M(t + is')|`` does not exceed for any s' from s on, at every s of a row.
 
-    Theorem
-    -------
-    docs/theory/accounting.md, "Decay".
-    """
-    return np.asarray(0.5 * (t * (t + 1.0) - s * s) / noise_multiplier / noise_multiplier)  # a square may overflow
-
-
-def sampled_gaussian_ceiling(noise_multiplier: float, mixture: Mixture, direction: str, t: float, s: Array) -> Array:
-    r"""Ceiling of one round of a normal law against a mixture of its shifts, at every s of a row.
+    M(z) is the mean of ``w^(z+1)``, or, if it is `inverse`, of ``w^-z``, as `NormalMixture` has it.
 
     With the contour of the average moved up by :math:`\sigma^2\vartheta`, where :math:`w` has a positive argument,
 
     .. math:: |M(t+is')| \le e^{\sigma^2\vartheta^2/2}\,E\bigl[|w_\vartheta|^{p}\,e^{-s'\arg w_\vartheta}\bigr],
               \qquad w_\vartheta = p_0 + \sum_i p_i\,e^{v_i + ir_i\vartheta},
 
-    with :math:`p = t + 1` for ``"remove"`` and :math:`p = -t` for ``"add"``. The right side falls as :math:`s'` grows,
+    with :math:`p = t + 1`, or :math:`p = -t` for the inverse. The right side falls as :math:`s'` grows,
     so its value at s bounds all that follows; the least over several angles is taken.
 
     Guarantee
@@ -71,12 +61,10 @@ def sampled_gaussian_ceiling(noise_multiplier: float, mixture: Mixture, directio
 
     Parameters
     ----------
-    noise_multiplier
-        That of the largest shift, which is taken as one.
-    mixture
-        At a rate in (0, 1), for a Poisson-sampled Gaussian.
-    direction
-        ``"remove"`` or ``"add"``.
+    sigma
+        The deviation of the normal law, over the largest shift.
+    mixture, inverse
+        As for `NormalMixture`.
     t, s
         The half-lines from ``t + is`` upward; both positive, s increasing.
 
@@ -84,8 +72,7 @@ def sampled_gaussian_ceiling(noise_multiplier: float, mixture: Mixture, directio
     -------
     docs/theory/accounting.md, "Decay"; the quadrature error by [TW14, Theorem 5.1].
     """
-    sigma = noise_multiplier
-    power = t + 1.0 if direction == "remove" else -t
+    power = -t if inverse else t + 1.0
     angles = _angles(sigma, mixture, power, s)
     x = None if angles is None else _nodes(sigma, power, angles)
     if angles is None or x is None:
