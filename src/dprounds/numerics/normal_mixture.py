@@ -66,7 +66,7 @@ LARGEST_EXPONENT = 600.0
 
 @dataclass(frozen=True)
 class NormalMixture:
-    r"""A normal law of deviation σ, on the line or on the integers, and the density w of a mixture of its shifts over it.
+    r"""A normal law of deviation σ, on the line or on the integers, and w, the density over it of a mixture of shifts.
 
     The shifts are by r_i in (0, 1], the last by one. Of interest are the means of ``w^(z+1)``, or, if it is `inverse`,
     of ``w^-z``.
