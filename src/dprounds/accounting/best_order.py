@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dprounds.conversions.inner import converted_delta, converted_epsilon, converted_rdp
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.search import log_scale_minimum, root_by_secants
+from dprounds.numerics.search import Minimum, log_scale_minimum, root_by_secants
 
 __all__ = [
     "Guess",
@@ -48,6 +48,8 @@ class Guess(NamedTuple):
 
 # At this relative width of the bracket of a search the best order's value is known to the square of it.
 NARROW = 1e-7
+# The same for a guess.
+NARROW_FOR_GUESS = 1e-5
 
 
 def epsilon_by_orders(
@@ -103,7 +105,7 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
             rounds = (budget - spent(orders)) / step(orders)
         return -np.nan_to_num(np.maximum(rounds, 0.0), nan=0.0)
 
-    return -log_scale_minimum(negative_rounds)[0]
+    return -log_scale_minimum(negative_rounds, narrow=NARROW_FOR_GUESS).value
 
 
 # A longer step than this, a factor of 1e9, is one into the dark.
@@ -115,8 +117,6 @@ MOST_SECANTS = 20
 SLOPE_OF_NOISE = -2.0
 # Closer than the tolerance of any search that starts from here.
 SETTLED = 1e-9
-# A minimum is known to the square of the width of its bracket.
-NARROW_FOR_GUESS = 1e-5
 # Where the best order is at a bend of the curve, its value is known to about the width itself.
 SHARE_OF_SETTLED = 0.5
 
@@ -148,7 +148,7 @@ def parameter_by_orders(
     narrow = max(NARROW_FOR_GUESS, SHARE_OF_SETTLED * settled)
     x, best_t = start, None
     for _ in range(MOST_ORDERS):
-        best_t = log_scale_minimum(partial(log_excess, rdp(x)), near=best_t, narrow=narrow)[1]
+        best_t = log_scale_minimum(partial(log_excess, rdp(x)), near=best_t, narrow=narrow).x
         found = root_by_secants(
             partial(excess_at, best_t),
             x,
@@ -177,20 +177,28 @@ def _best(
     near_order: float | None = None,
     narrow: float = NARROW,
 ) -> Proof:
-    """The least that `convert` makes of the curve, the infinite order included.
+    """The least that `convert` makes of the curve, the infinite order included."""
+    found = _least(rdp, convert, method, near_order, narrow)
+    infinite = np.array([math.inf])
+    at_infinity = Proof(float(convert(rdp(infinite), infinite, method)[0]), math.inf)
+    return min(Proof(found.value, 1.0 + found.x), at_infinity, key=lambda proof: proof.value)
 
-    The order that the next looser method found best is tried as well: at it this method is no worse, so the methods
-    stay in order whatever the two searches round to.
+
+def _least(
+    rdp: RenyiCurve,
+    convert: Callable[[Array, Array, str], Array],
+    method: str,
+    near_order: float | None,
+    narrow: float,
+) -> Minimum:
+    """The least over finite orders, as their distances from one.
+
+    It begins with all orders that the next looser method looks at: at each this method is no worse, so the methods stay
+    in order whatever their searches round to.
     """
+    begin = _least(rdp, convert, LOOSER[method], near_order, narrow).visited if method in LOOSER else None
     near = None if near_order is None else near_order - 1.0
-    value, t = log_scale_minimum(lambda t: convert(rdp(1.0 + t), 1.0 + t, method), near=near, narrow=narrow)
-    candidates = [Proof(value, 1.0 + t)]
-    others = [math.inf]
-    if method in LOOSER:
-        others.append(_best(rdp, convert, LOOSER[method]).order)
-    orders = np.array(others)
-    candidates += map(Proof, convert(rdp(orders), orders, method).tolist(), others)
-    return min(candidates, key=lambda proof: proof.value)
+    return log_scale_minimum(lambda t: convert(rdp(1.0 + t), 1.0 + t, method), near=near, begin=begin, narrow=narrow)
 
 
 def _remembered(rdp: RenyiCurve) -> RenyiCurve:

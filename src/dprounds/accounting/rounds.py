@@ -14,7 +14,7 @@ from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import unproven_epsilon
 from dprounds.errors import NumericalError
-from dprounds.numerics.search import root_by_secants
+from dprounds.numerics.search import RootSearch, root_by_secants
 
 __all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
 
@@ -22,14 +22,15 @@ __all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "r
 LINES = 3
 # A line is right for rounds this close to those that it was made for.
 CLOSE = 1e-3
-SECANTS = 30
+MOST_STEPS_ON_LINE = 30
 # Where every value takes a new line: from one digit, half again as many at each step, to what suffices for a guess.
 MOST_SECANTS_OF_SUMS = 8
 NEAR = 1e-3
 # About how fast delta grows with the rounds, on logarithms: an overestimate, so that the first step is no leap.
 STEEP = 20.0
 LONGEST = 1.0
-SETTLED = 1e-12
+# A step of Newton's method that is so short leaves about the square of it.
+SETTLED = 1e-7
 
 
 def rounds_on_lines(law_of: Callable[[int], Composition], *, epsilon: float, delta: float, guess: float) -> float:
@@ -120,27 +121,26 @@ def parameter_by_secants(
 
 
 def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
-    """The factor by which the line's rounds must grow: log delta is nearly straight in log rounds."""
-    return _or_else(
-        1.0,
-        root_by_secants(
-            lambda multiple: _log_delta(line * multiple, epsilon) - log_delta,
-            1.0,
-            slope=STEEP,
-            settled=SETTLED,
-            longest=LONGEST,
-            most_steps=SECANTS,
-        ),
-    )
+    """The factor by which the line's rounds must grow, one if it is not found; log delta is straight in its log."""
+    search, multiple = RootSearch(0.0, math.inf, rises=True, on_logs=True, slope=STEEP), 1.0
+    for _ in range(MOST_STEPS_ON_LINE):
+        grown = line * multiple
+        value, _ = grown.value_and_slope(epsilon)
+        if not value > 0:
+            return 1.0
+        slope = math.nan if line.variance else grown.slope_along(epsilon, line.values) / value
+        following = search.following(multiple, math.log(value) - log_delta, slope)
+        step = abs(math.log(following / multiple)) if following > 0 else math.inf
+        if not step < LONGEST:
+            return 1.0
+        multiple = following
+        if step <= SETTLED:
+            break
+    return multiple
 
 
 def _or_else(guess: float, found: float | None) -> float:
     return guess if found is None else found
-
-
-def _log_delta(line: Line, epsilon: float) -> float:
-    value, _ = line.value_and_slope(epsilon)
-    return _log(value)
 
 
 def _log(delta: float) -> float:

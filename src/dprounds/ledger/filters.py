@@ -410,7 +410,7 @@ def default_order(epsilon: float, delta: float) -> float:
         orders = 1.0 + shift
         return -np.asarray(rdp_from_dp(epsilon, order=orders, delta=delta)) / orders
 
-    _, best = log_scale_minimum(loss, narrow=1e-4)
+    best = log_scale_minimum(loss, narrow=1e-4).x
     return float(f"{1.0 + best:.{ORDER_DIGITS}g}") if best > 0.01 else 1.0 + best
 
 

@@ -224,6 +224,8 @@ class Release(ABC):
         """This release and the other one, in either order and adaptively."""
         if not isinstance(other, Release):
             raise TypeError(f"a release is a mechanism or a run, not {type(other).__name__}")
+        if not self._as_parts():
+            return other.as_run()
         return Run((*self._as_parts(), *other._as_parts()))
 
     def __radd__(self, other: object) -> Run:
@@ -290,7 +292,13 @@ class Mechanism(Release):
 
     def law(self, direction: str = REMOVE) -> LossLaw:
         """One direction of one round."""
-        direction = self._checked(direction)
+        return self._known_law(self._checked(direction))
+
+    def law_in_run(self, direction: str) -> LossLaw:
+        """The same in a run that is composed in `direction`."""
+        return self._known_law(of_part(self, direction))
+
+    def _known_law(self, direction: str) -> LossLaw:
         return self._law(direction) if type(self).__hash__ is None else _remembered_law(self, direction)
 
     def _law(self, direction: str) -> LossLaw:
@@ -451,7 +459,7 @@ class Run(Accounted, Release):
         if not self.has_moment_function:
             return {}
         return {
-            direction: Composition(tuple((part.law(of_part(part, direction)), rounds) for part, rounds in self.parts))
+            direction: Composition(tuple((part.law_in_run(direction), rounds) for part, rounds in self.parts))
             for direction in self.directions
         }
 
@@ -468,19 +476,20 @@ class Run(Accounted, Release):
 
     def _integrated(self) -> Mapping[str, Composition] | None:
         """Laws the integrals of whose profiles no neighbours exceed, if they tell more; docs/theory/fixed-size.md."""
-        found: dict[str, Composition] = {}
-        is_other = False
-        for direction in self.directions:
-            parts = []
-            for part, rounds in self.parts:
-                own = of_part(part, direction)
-                other, law = part.integrated_law(own), part.law(own)
-                if other is None and not law.is_attained:
-                    return None
-                is_other = is_other or other is not None
-                parts.append((law if other is None else other, rounds))
-            found[direction] = Composition(tuple(parts))
-        return found if is_other else None
+        others = {
+            (part, direction): part.integrated_law(of_part(part, direction))
+            for part in self.mechanisms
+            for direction in self.directions
+        }
+        if all(law is None for law in others.values()):
+            return None
+        laws = {of: law or of[0].law_in_run(of[1]) for of, law in others.items()}
+        if any(others[of] is None and not law.is_attained for of, law in laws.items()):
+            return None
+        return {
+            direction: Composition(tuple((laws[part, direction], rounds) for part, rounds in self.parts))
+            for direction in self.directions
+        }
 
     def law(self, direction: str = REMOVE) -> Composition:
         """One direction of the sum of all losses."""

@@ -221,6 +221,10 @@ class PoissonSampled(Accounted, Mechanism):
         """At a rate in (0, 1)."""
         return _remembered_law(self.mechanism, self.sampling_rate, direction)
 
+    @cached_property
+    def _releases_nothing(self) -> bool:
+        return self._pure_epsilon() == 0
+
     def _rdp(self, orders: Array) -> Array:
         if self._members:
             t = orders - 1.0
@@ -228,7 +232,7 @@ class PoissonSampled(Accounted, Mechanism):
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self._other_pair is not None:
             return self._other_pair._bounds(orders)
-        if self._pure_epsilon() == 0:
+        if self._releases_nothing:
             return np.zeros_like(orders)
         if self.sampling_rate == 1:
             return self.mechanism._bounds(orders)

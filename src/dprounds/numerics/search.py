@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dprounds.errors import NumericalError
 
 __all__ = [
+    "Minimum",
     "RootSearch",
     "falling_root",
     "increasing_root",
@@ -279,65 +280,103 @@ SURROUNDINGS = np.array([-1.0, -0.25, -0.05, -0.005, 0.0, 0.005, 0.05, 0.25, 1.0
 OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
 # At this relative width of the bracket a smooth minimum is known to the square of it, about the last digit.
 NARROW = 1e-7
+# In a bracket no wider than this a smooth function is its parabola to some digits, and where that one is no lower than
+# by this part nothing is left to gain.
+STRAIGHT = 1e-3
+GAIN = 1e-14
+
+
+class Minimum(NamedTuple):
+    """The least value that was met, its x, and all x that were looked at."""
+
+    value: float
+    x: float
+    visited: Array
+
+
+class _Points(NamedTuple):
+    """Places in increasing order, the values there, which is the least, and whether that is at neither end."""
+
+    x: Array
+    values: Array
+    best: int
+    is_inside: bool
+
+
+def _points(x: Array, values: Array) -> _Points:
+    best = int(np.argmin(values))
+    return _Points(x, values, best, 0 < best < x.size - 1)
 
 
 def log_scale_minimum(
-    function: Callable[[Array], Array], *, near: float | None = None, narrow: float = NARROW
-) -> tuple[float, float]:
-    """The least value of a vectorised function of x > 0 that was met, and its x.
+    function: Callable[[Array], Array],
+    *,
+    near: float | None = None,
+    begin: Array | None = None,
+    narrow: float = NARROW,
+) -> Minimum:
+    """The least value of a vectorised function of x > 0 that was met.
 
-    A scan of the scale as far as the function falls, or of the surroundings of `near` while the minimum is inside of
-    them, then brackets around the best point that shrink about its parabola's vertex to a relative width of `narrow`.
-    Any value that it returns is one that `function` took.
+    A scan of the scale as far as the function falls, or of the surroundings of `near`, or of all points that it is
+    told to `begin` with, while the minimum is inside of them; then brackets around the best point that shrink about its
+    parabola's vertex to a relative width of `narrow`. Any value that it returns is one that `function` took.
     """
-    if near is not None:
-        log_x = np.log(near) + SURROUNDINGS
-        values = function(np.exp(log_x))
-        best = int(np.argmin(values))
-        if 0 < best < log_x.size - 1:
-            return _narrowed(function, log_x, values, best, narrow)
+    if begin is None and near is not None:
+        begin = np.exp(np.log(near) + SURROUNDINGS)
+    rows = [] if begin is None else [_points(begin, function(begin))]
+    if not rows or not rows[0].is_inside:
+        rows.append(_scanned(function))
+    while (bracket := _next_bracket(rows[-1], narrow)) is not None:
+        rows.append(_points(bracket, function(bracket)))
+    last = min(rows, key=lambda row: row.values[row.best])
+    visited = np.unique(np.concatenate([row.x for row in rows]))
+    return Minimum(float(last.values[last.best]), float(last.x[last.best]), visited)
+
+
+def _scanned(function: Callable[[Array], Array]) -> _Points:
+    """The scale as far as the function falls."""
     low, high = FIRST_SCAN
-    log_x, values = _scan(function, low, high)
-    while (best := int(np.argmin(values))) == 0 and low > ENDS[0]:
-        more, their = _scan(function, max(low - FURTHER, ENDS[0]), low)
-        low, log_x, values = max(low - FURTHER, ENDS[0]), np.append(more[:-1], log_x), np.append(their[:-1], values)
-    while (best := int(np.argmin(values))) == log_x.size - 1 and high < ENDS[1]:
-        more, their = _scan(function, high, min(high + FURTHER, ENDS[1]))
-        high, log_x, values = min(high + FURTHER, ENDS[1]), np.append(log_x, more[1:]), np.append(values, their[1:])
-    return _narrowed(function, log_x, values, best, narrow)
+    points = _scan(function, low, high)
+    while points.best == 0 and low > ENDS[0]:
+        more, low = _scan(function, max(low - FURTHER, ENDS[0]), low), max(low - FURTHER, ENDS[0])
+        points = _points(np.append(more.x[:-1], points.x), np.append(more.values[:-1], points.values))
+    while points.best == points.x.size - 1 and high < ENDS[1]:
+        more, high = _scan(function, high, min(high + FURTHER, ENDS[1])), min(high + FURTHER, ENDS[1])
+        points = _points(np.append(points.x, more.x[1:]), np.append(points.values, more.values[1:]))
+    return points
 
 
-def _narrowed(
-    function: Callable[[Array], Array], log_x: Array, values: Array, best: int, narrow: float
-) -> tuple[float, float]:
-    """The least value met while the bracket around `best` shrinks, and its x."""
-    while 0 < best < log_x.size - 1 and np.isfinite(values[best]):
-        left, right = log_x[best - 1], log_x[best + 1]
-        if right - left <= narrow * max(1.0, abs(log_x[best])):
-            break
-        vertex = _vertex(log_x[best - 1 : best + 2], values[best - 1 : best + 2])
-        inner = np.clip(vertex + (right - left) * OFFSETS, left, right)
-        log_x = np.unique(np.append(inner, [left, log_x[best], right]))
-        values = function(np.exp(log_x))
-        best = int(np.argmin(values))
-        if best in (0, log_x.size - 1):  # the bracket's end is as good as its middle: flat to rounding
-            break
-    return float(values[best]), float(np.exp(log_x[best]))
+def _scan(function: Callable[[Array], Array], low: int, high: int) -> _Points:
+    x = np.exp(np.linspace(low, high, (high - low) * DECADE + 1) * np.log(10.0))
+    return _points(x, function(x))
 
 
-def _scan(function: Callable[[Array], Array], low: int, high: int) -> tuple[Array, Array]:
-    log_x = np.linspace(low, high, (high - low) * DECADE + 1) * np.log(10.0)
-    return log_x, function(np.exp(log_x))
+def _next_bracket(points: _Points, narrow: float) -> Array | None:
+    """Points about the vertex of the parabola through the best one and its neighbours; None if they tell no more."""
+    best = points.best
+    if not points.is_inside or not np.isfinite(points.values[best]):  # an end as good as its middle: flat to rounding
+        return None
+    three = slice(best - 1, best + 2)
+    log_x, values = np.log(points.x[three]), points.values[three]
+    width = log_x[2] - log_x[0]
+    if width <= narrow * max(1.0, abs(log_x[1])):
+        return None
+    vertex, least = _vertex(log_x, values)
+    if width <= STRAIGHT and values[1] - least <= GAIN * abs(least):
+        return None
+    inner = np.exp(np.clip(vertex + width * OFFSETS, log_x[0], log_x[2]))
+    return np.unique(np.append(inner, points.x[three]))
 
 
-def _vertex(x: Array, y: Array) -> float:
-    """Where the parabola through three points is least; the middle point if it has no such place."""
+def _vertex(x: Array, y: Array) -> tuple[float, float]:
+    """Where the parabola through three points is least, and its value there; the middle and -inf if it is nowhere."""
     left, right = x[1] - x[0], x[2] - x[1]
     with np.errstate(all="ignore"):  # a bend that is nothing, or not finite, has no vertex
         fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
-        bend = rise - fall
-        vertex = x[1] - (fall * right + rise * left) / (2.0 * bend)
-    return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
+        bend = (rise - fall) / (left + right)  # half of the second derivative
+        slope = (fall * right + rise * left) / (left + right)
+        vertex, least = x[1] - slope / (2.0 * bend), y[1] - slope * slope / (4.0 * bend)
+    return (float(vertex), float(least)) if bend > 0 and np.isfinite(vertex) else (float(x[1]), -math.inf)
 
 
 def largest_integer(

@@ -48,7 +48,7 @@ def moments_rounds(*, rho: float, epsilon: float, delta: float) -> float:
 def _infimum_below(delta: float, function: Callable[[Array], Array]) -> float:
     """The infimum of a function of the order over (1, 1/δ]."""
     last = 1.0 / delta - 1.0
-    return log_scale_minimum(lambda t: function(1.0 + np.minimum(t, last)))[0]
+    return log_scale_minimum(lambda t: function(1.0 + np.minimum(t, last))).value
 
 
 def epsilon_0(*, rho: float, rounds: float, delta: float) -> float:

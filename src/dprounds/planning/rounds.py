@@ -153,7 +153,7 @@ def _guess(step: Release, before: Run, epsilon: float, delta: float, method: str
         each, spent = (total_variation_guess(release * 1) ** 2 for release in (step, before))  # variances add up
         if each > 0 and spent >= 0:  # else they are not known
             return max(delta**2 - spent, 0.0) / each
-    orders = "optimal" if method in (None, "exact") else method
+    orders = "balle" if method in (None, "exact") else method  # whose formula is short; lines tell more below
     guess = rounds_by_orders(step.finite_rdp, spent=before.finite_rdp, epsilon=epsilon, delta=delta, method=orders)
     if step.infinite_mass > 0:  # the mass at infinity alone uses up delta by then
         left = math.log1p(-delta) - (math.log1p(-before.infinite_mass) if before.infinite_mass < 1 else -math.inf)
