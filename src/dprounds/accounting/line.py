@@ -64,7 +64,7 @@ class _Rows(NamedTuple):
     log_scale: Array
     terms: ComplexArray
     exponents: Array  # the size of what the exponent of each term was summed from
-    kernel: ComplexArray
+    kernel: ComplexArray  # a row, or one for each row where losses lie on a lattice
     slope_kernel: ComplexArray
 
 
@@ -178,9 +178,8 @@ class Line:
         """The sum as computed and its derivative in epsilon, for Newton's method: not a bound."""
         rows = self._table(np.array([epsilon]))
         scale = math.exp(min(float(rows.log_scale[0]), LARGEST_LOG_SCALE))
-        terms = rows.terms[0]
-        value = scale * float((terms * rows.kernel).real.sum())
-        return value, scale * float((terms * rows.slope_kernel).real.sum())
+        value = scale * float((rows.terms * rows.kernel).real.sum())
+        return value, scale * float((rows.terms * rows.slope_kernel).real.sum())
 
     def slope_along(self, epsilon: float, slopes: Numbers) -> float:
         """The derivative of the sum by a parameter, given that of all rounds' K at every node: not a bound."""
@@ -274,8 +273,8 @@ class Line:
         return np.asarray(-once / np.expm1(-z * a)), np.asarray(once)
 
     def _blocks(self, size: int) -> list[slice]:
-        """A row by parts that fit the memory; one by one on a lattice, where each epsilon has a kernel of its own."""
-        height = max(1, LARGEST_TABLE // self.values.size) if self.lattice is None else 1
+        """A row by parts that fit the memory."""
+        height = max(1, LARGEST_TABLE // self.values.size)
         return [slice(start, start + height) for start in range(0, size, height)]
 
     def _table(self, epsilon: Array) -> _Rows:
@@ -284,12 +283,12 @@ class Line:
         kernel, slope_kernel = self._kernels
         point = epsilon
         if self.lattice is not None:
-            first, distance = self._first_point(float(epsilon[0]))
-            a = float(self.lattice.step)
-            jump = math.exp(-distance) * -math.expm1(distance - a)  # exp(-d) - exp(-a)
-            kernel = kernel * (-math.expm1(-distance) + jump * self._one_step)
-            slope_kernel = -math.exp(-distance) * slope_kernel
-            point = np.array([first])
+            point, distance = np.array([self._first_point(one) for one in epsilon.tolist()]).T
+            a, fall = float(self.lattice.step), np.exp(-distance)
+            jump = fall * -np.expm1(distance - a)  # exp(-d) - exp(-a)
+            # each epsilon has a kernel of its own
+            kernel = kernel * (-np.expm1(-distance)[:, None] + np.multiply.outer(jump, self._one_step))
+            slope_kernel = np.multiply.outer(-fall, slope_kernel)
         log_scale = exponent[0].real - point * self.t
         terms = np.zeros((point.size, z.size), dtype=np.complex128)
         terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
