@@ -417,6 +417,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
     "integrated: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.integrated"), INTEGRALS),
+    "integrated: the rounding of terms that cancel": Mutant(
+        without("accounting.integrated", "integrals_of_chords", " * (1.0 + 8.0 * UNIT_ROUNDOFF)", ""), INTEGRALS
+    ),
     "integrated: whether a root is too large": Mutant(
         without("accounting.integrated", "largest_ratio", "exp_minus_tangent(y) < level", "y > 0"), INTEGRALS
     ),

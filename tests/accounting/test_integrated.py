@@ -45,6 +45,18 @@ def test_a_sum_of_chords_is_not_below_that_of_its_terms() -> None:
             assert Fraction(float(found[i])) >= total
 
 
+def test_next_to_zero_a_chord_below_it_is_not_below_what_it_is() -> None:
+    """Its two terms are a hundred million times as large as their sum, and so is their rounding."""
+    below = -np.geomspace(1e-9, 1e-7, 100)
+    _, found = integrals_of_chords(below, np.array([0.0, 1e-9]), np.array([1e-15, 0.0]), 0.0)
+    with mp.workdps(40):
+        later = mp.mpf(1e-9) / 2 - mp.mpf(1e-9) ** 2 / 12
+        above = (mp.mpf(1e-9) - later) * mp.mpf(1e-15)
+        for place, integral in zip(below.tolist(), found, strict=False):
+            exact = -mp.mpf(place) + mp.expm1(mp.mpf(place)) * (1 - mp.mpf(1e-15)) + above
+            assert mp.mpf(float(integral)) >= exact
+
+
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("near", [0.0, 0.3, 2.0])
 def test_integrals_of_a_normal_profile_are_not_below_them_and_close(sigma: float, near: float) -> None:

@@ -13,6 +13,7 @@ docs/theory/fixed-size.md has the proofs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ SUM_ERROR = 1e-12
 NEAR = np.concatenate([np.arange(-2.5, -0.5, 0.05), np.arange(-0.5, 3.0, 0.1)])
 MOST_FAR = 16
 LAST = 14.0
+# Around each of many epsilons it is asked for at every second of these places.
+SPARSER = 2
 # A row of epsilons has so many places around which the profile is asked for, and none for fewer rounds.
 MOST_PLACES = 24
 MOST_PLACES_ON_LATTICES = 6
@@ -103,7 +106,7 @@ class IntegratedProfile:
         """An epsilon at which delta is at most `delta`, in (0, 1), given about that of the laws themselves."""
         found = 0.0
         for law in self.different:
-            x, integrals = _integrals(law, np.array([near]))
+            x, integrals = _integrals(law, np.array([near]), math.log(delta))
             # c falls: the least s at which c(s) W(x) is delta
             with np.errstate(divide="ignore"):
                 s = ENLARGED * np.exp(np.interp(*_falling(np.log(delta / integrals))))
@@ -147,9 +150,12 @@ def _falling(log_ratios: Array) -> tuple[Array, Array, Array]:
     return log_ratios, np.log(_ratios()[::-1]), np.log(SHIFTS[::-1])
 
 
-def _integrals(law: Composition, around: Array) -> tuple[Array, Array]:
-    """Places around some epsilons, and upper bounds of the integral of the profile from each of them on."""
-    near = NEAR if around.size == 1 else NEAR[:: 2 if law.most_nodes else 4]
+def _integrals(law: Composition, around: Array, log_delta: float | None = None) -> tuple[Array, Array]:
+    """Places around some epsilons, and upper bounds of the integral of the profile from each of them on.
+
+    About the logarithm of delta at a single epsilon saves time.
+    """
+    near = NEAR if around.size == 1 else NEAR[::SPARSER]
     rates = []
     for epsilon in around.tolist():
         with suppress(NumericalError):  # far out, where delta is below the doubles
@@ -163,7 +169,8 @@ def _integrals(law: Composition, around: Array) -> tuple[Array, Array]:
     negative, closely = closely[closely < 0], closely[closely >= 0]
     x = np.unique(np.concatenate([[0.0] if negative.size else [], closely, far]))
     narrow = np.where(x > closely[-1], np.inf, NARROW)
-    deltas = Profile({"": law}).deltas(x, all_or_none=False, narrow=narrow, from_above=True).upper
+    profile = Profile({"": law})
+    deltas = profile.deltas(x, all_or_none=False, narrow=narrow, log_delta=log_delta, from_above=True).upper
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))  # it does not rise
     return integrals_of_chords(negative, x, deltas, crude_integral(law, float(x[-1])))
 

@@ -50,6 +50,8 @@ ROUGH = 0.1
 # Laplace's method is asked of no fewer rounds, and may be off by so much, as a logarithm.
 LEAST_ROUNDS_OF_LAPLACE = 64
 MARGIN_OF_LAPLACE = 0.5
+# The same where a lower bound would be a little smaller if it is off by more.
+MARGIN_BELOW = 0.05
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 # Where one value of K bounds delta, if no saddle point is found.
@@ -151,8 +153,11 @@ class Profile:
         found: Bracket = Bracket(0.0, 0.0)
         way: Way | None = None  # to the direction before
         for law in self.laws.values():
-            if 0 < found.lower < math.inf and _is_met(law, found.lower, delta, way):
-                continue  # the other direction is the more expensive one
+            if 0 < found.lower < math.inf:
+                if from_below and _seems_met(law, found.lower, delta):
+                    continue  # a lower bound may leave out a direction
+                if _is_met(law, found.lower, delta, way):
+                    continue  # the other direction is the more expensive one
             here, way = _epsilon(law, delta, way, from_below=from_below)
             found = found.larger(here)
         if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
@@ -168,17 +173,24 @@ class Profile:
         most_nodes: int | None = None,
         all_or_none: bool = True,
         narrow: float | Array = 0.0,
+        log_delta: float | None = None,
         from_above: bool = False,
     ) -> Brackets:
         """Delta at every epsilon of a row. Sums made for one serve for all around it that they bracket well.
 
         That is to a `narrow` part of delta, if it is given, for all or for each. Where no sum is proven it raises, or,
         if not `all_or_none`, has an upper bound of inf. Where it is wanted `from_above`, lower bounds may be wide.
+        About the logarithm of delta in the middle of the row saves a search for it.
         """
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         for law in self.laws.values():
             found, trouble = _deltas(
-                law, epsilons, most_nodes, np.broadcast_to(narrow, epsilons.shape), from_above=from_above
+                law,
+                epsilons,
+                most_nodes,
+                np.broadcast_to(narrow, epsilons.shape),
+                log_delta=log_delta,
+                from_above=from_above,
             )
             if trouble is not None and all_or_none:
                 raise trouble
@@ -226,7 +238,13 @@ def _proper(found: Bracket) -> Bracket:
 
 
 def _deltas(
-    law: Composition, epsilons: Array, most_nodes: int | None, narrow: Array, *, from_above: bool
+    law: Composition,
+    epsilons: Array,
+    most_nodes: int | None,
+    narrow: Array,
+    *,
+    log_delta: float | None,
+    from_above: bool,
 ) -> tuple[Brackets, NumericalError | None]:
     """`Profile.deltas` in one direction, and why some may be missing."""
     lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
@@ -238,7 +256,7 @@ def _deltas(
             for i in inside.tolist():
                 lower[i], upper[i] = _delta(law, float(epsilons[i]))
             return Brackets(lower, upper), None
-        for way in ways_to_sums(law, most_nodes=most_nodes):
+        for way in ways_to_sums(law, most_nodes=most_nodes, log_delta=log_delta):
             is_poor = (upper == math.inf) | (upper - lower > POOR_IN_A_ROW * upper)
             pending = inside[is_poor[inside]]
             if not pending.size:
@@ -395,6 +413,15 @@ def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) 
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)
                 return _with_mass(law, found).upper <= delta
+    return False
+
+
+def _seems_met(law: Composition, epsilon: float, delta: float) -> bool:
+    """Whether `delta` is met at `epsilon`, as Laplace's method tells of a law that has no line: no proof."""
+    if law.most_nodes or not law.has_cells or law.rounds < LEAST_ROUNDS_OF_LAPLACE:
+        return False
+    with suppress(NumericalError), WithinDoubles():
+        return Sketch(law).saddle(epsilon).log_delta(epsilon) < math.log(delta) - MARGIN_BELOW
     return False
 
 

@@ -370,9 +370,10 @@ def ways_to_sums(
     most_nodes: int | None = None,
     *,
     sketch: Sketch | None = None,
+    log_delta: float | None = None,
     from_below: bool = False,
 ) -> Iterator[Way]:
-    """The ways to sums for one law, the best first, given what is known: a saddle point, a sketch.
+    """The ways to sums for one law, the best first, given what is known: a saddle point, a sketch, about delta.
 
     They cost less if only what is proven `from_below` is wanted.
     """
@@ -395,7 +396,7 @@ def ways_to_sums(
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
     if law.has_cells and not law.infinite_mass:
-        yield ByLattice(law, from_below)
+        yield ByLattice(law, from_below, log_delta=log_delta)
     if law.is_cheap and (law.has_cells or not on_line):
         yield ByLine(law, True, most_nodes, start)
 

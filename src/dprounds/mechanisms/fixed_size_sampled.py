@@ -29,7 +29,7 @@ from dprounds.mechanisms.base import (
 )
 from dprounds.mechanisms.emptied_record import emptied_attack_cells, emptied_cells, two_sided_cells
 from dprounds.mechanisms.gaussian import Gaussian
-from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
+from dprounds.mechanisms.grouped_batches import chances_in_batch, log_mean_exp, mixed_law
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.mechanisms.replaced_slopes import POINTS, panel_edges, replaced_slopes
@@ -262,16 +262,12 @@ class FixedSizeSampled(Accounted, Mechanism):
         if self.is_tight:
             return replace(self._whole.law(), of=self, slopes=self._slopes)
         if self.group_size > 1:
-            parts = [(weight, one.law(direction).cells) for weight, one in self._members]
-            return LossLaw(
-                of=self,
-                log_moment=lambda z: self._log_moment(z, direction),
-                cells=partial(mixed_cells, [Part(weight, cells) for weight, cells in parts if cells is not None]),
-                max_loss_is_least=True,
+            return mixed_law(
+                self,
+                ((weight, one.law(direction)) for weight, one in self._members),
+                lambda z: self._log_moment(z, direction),
                 seen=self.rate,
-                most_nodes=0,
-                is_attained=False,
-                lattice_precision=LATTICE_PRECISION,
+                precision=LATTICE_PRECISION,
             )
         if self.relation == REPLACE_ONE:
             cells: CellsOf = partial(two_sided_cells, self._replaced.noise_multiplier, self.rate)
@@ -329,6 +325,11 @@ class FixedSizeSampled(Accounted, Mechanism):
         variation = 1.001 * (2.0 * at_zero + float(turns))
         rest *= math.exp(-top) * (1.0 + 1e-9)
         far = 2.0 * variation / max(1.0 - rest, 1e-3)
+        # |M| is at least the rest less all else, which bounds the steps below; where they end too early nothing falls
+        longest = math.sqrt((1.0 - max(2.0 * rest - 1.0, 0.0) ** 2 + LEAST_FALL) / square)
+        last = min(float(s[0]) + MOST_POINTS * longest, max(far, float(s[0])) + longest)
+        if rest + variation / last >= 1.0:
+            return np.full_like(s, top + 1e-13 * abs(top))
         modulus = _Modulus(self, t, top)
         points, squares = [float(s[0])], [modulus.square(float(s[0]))]
         while points[-1] < far and len(points) < MOST_POINTS:
@@ -369,7 +370,9 @@ class FixedSizeSampled(Accounted, Mechanism):
         if self.relation == REPLACE_ONE:
             law = PoissonSampled(self._replaced, self.rate).law()
             return replace(law, slopes=None if law.slopes is None else partial(_of_the_whole_noise, law.slopes))
-        return self._real_law(self.rate, REMOVE) if _is_rare_enough(self.rate, self._noise) else None
+        if not _is_rare_enough(self.rate, self._noise):
+            return None
+        return replace(self._real_law(self.rate, REMOVE), lattice_precision=LATTICE_PRECISION)
 
     def _real_law(self, rate: float, direction: str) -> LossLaw:
         """Of neighbours in whose batches the record is 2 above all others, and 1 above them when it is empty."""

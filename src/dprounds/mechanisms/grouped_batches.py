@@ -6,17 +6,20 @@ round is then dominated by a mixture of what j times the clipping norm costs. do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import Cells, CellsOf
+from dprounds.accounting.law import LossLaw
+from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Part", "chances_in_batch", "log_mean_exp", "mixed_cells"]
+__all__ = ["Part", "chances_in_batch", "log_mean_exp", "mixed_cells", "mixed_law"]
 
 Array = NDArray[np.float64]
 
@@ -62,6 +65,27 @@ def mixed_cells(parts: Sequence[Part], edges: Array) -> Cells:
         blur = max(blur, found.blur)
     units = (WEIGHT_UNITS + len(parts)) * UNIT_ROUNDOFF
     return Cells(p, q, p_error + units * p, q_error + units * q, blur)
+
+
+def mixed_law(
+    of: object,
+    parts: Iterable[tuple[float, LossLaw]],
+    log_moment: Callable[[Numbers], Numbers],
+    *,
+    seen: float,
+    precision: float,
+) -> LossLaw:
+    """The law of a mixture of pairs of which it is known which one it is, by weights and laws, from above alone."""
+    return LossLaw(
+        of=of,
+        log_moment=log_moment,
+        cells=partial(mixed_cells, [Part(weight, law.cells) for weight, law in parts if law.cells is not None]),
+        max_loss_is_least=True,
+        seen=seen,
+        most_nodes=0,
+        is_attained=False,
+        lattice_precision=precision,
+    )
 
 
 def log_mean_exp(weights: Sequence[float], exponents: Sequence[Array]) -> Array:

@@ -26,7 +26,7 @@ from dprounds.mechanisms.base import (
     Mechanism,
     of_part,
 )
-from dprounds.mechanisms.grouped_batches import Part, log_mean_exp, mixed_cells
+from dprounds.mechanisms.grouped_batches import log_mean_exp, mixed_law
 from dprounds.mechanisms.sampling import (
     Groupable,
     Replaceable,
@@ -264,16 +264,12 @@ class PoissonSampled(Accounted, Mechanism):
 
     def _law(self, direction: str) -> LossLaw:
         if self._members:
-            parts = [(weight, one.law(direction).cells) for weight, one in self._members]
-            return LossLaw(
-                of=self,
-                log_moment=lambda z: self._log_moment(z, direction),
-                cells=partial(mixed_cells, [Part(weight, cells) for weight, cells in parts if cells is not None]),
-                max_loss_is_least=True,
+            return mixed_law(
+                self,
+                ((weight, one.law(direction)) for weight, one in self._members),
+                lambda z: self._log_moment(z, direction),
                 seen=self._members[0][1].sampling_rate,
-                most_nodes=0,
-                is_attained=False,
-                lattice_precision=LATTICE_PRECISION,
+                precision=LATTICE_PRECISION,
             )
         if self._replaced is not None and self._replaced.cells is not None:
             bound = self._replaced.bound
