@@ -171,7 +171,7 @@ def no_error_of_values() -> None:
 
 def no_rounding_of_allocation() -> None:
     """No operation on a ray rounds."""
-    for name in ("TERM_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "BETWEEN"):
+    for name in ("TERM_UNITS", "WEIGHT_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "BETWEEN"):
         zero(name, "numerics.lognormal_powers", value=1e-9)()
     for name in ("TERM_UNITS", "GAMMA_UNITS"):
         zero(name, "numerics.lognormal_rays", value=1e-9)()

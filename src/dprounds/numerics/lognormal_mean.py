@@ -41,7 +41,9 @@ LOG_OF_NOTHING = -100.0
 # A mean is taken for zero where its ceiling is below this part of E[S^(Re w)], in logarithms.
 LOG_FALLEN = -40.0
 # Rounding may be amplified by the exponential of this; nodes whose angle suits them no better have rays of their own.
-LOG_AMPLIFICATION = 2.5
+# A line divides its nodes by the square of their imaginary parts: an octave beyond this one may have as much more.
+LOG_AMPLIFICATION = 1.5
+FULL_WEIGHT = 16.0
 # Powers with a smaller logarithm of their mean than this share a table.
 LARGEST_SHARED = 8.0
 # So many of them at first, then by octaves; and others in groups of so many.
@@ -157,12 +159,13 @@ def _angle(p_real: float, s: float) -> tuple[float, float]:
     """The largest angle that suits an imaginary part s, and the largest imaginary part that it suits."""
     at = s * 2.0 ** (np.arange(0, 65) / 8.0)
     size = math.lgamma(p_real) - loggamma(p_real - 1j * at).real
+    allowed = LOG_AMPLIFICATION + np.log(np.maximum(at / FULL_WEIGHT, 1.0))
     # from the saddle point's angle towards a right angle
     gaps = math.atan2(p_real, s) * 2.0 ** -(np.arange(0, 33) / 4.0)
     growth = -p_real * np.log(np.sin(gaps)) - (0.5 * math.pi - gaps) * s + size[0]
-    gap = float(gaps[np.flatnonzero(growth <= max(LOG_AMPLIFICATION, float(growth[0])))[-1]])
+    gap = float(gaps[np.flatnonzero(growth <= max(float(allowed[0]), float(growth[0])))[-1]])
     along = -p_real * math.log(math.sin(gap)) - (0.5 * math.pi - gap) * at + size
-    beyond = np.flatnonzero(along > max(LOG_AMPLIFICATION, float(along[0])))
+    beyond = np.flatnonzero(along > np.maximum(allowed, float(along[0])))
     return 0.5 * math.pi - gap, float(at[beyond[0] - 1]) if beyond.size else float(at[-1])
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.numerics.complex_plane import log1p_at
+from dprounds.numerics.doubled import short_below, two_product, two_sum
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import loggamma
 
@@ -43,9 +45,11 @@ LOG_LEFT_OUT = 60.0
 
 # --- Rounding and cut-offs: counted or measured, with room.
 
-# Units of rounding of one term of an average, its sum included, of its exponent, and of one step of a recurrence.
+# Units of rounding of one term of an average, its sum included, of its weight, of q = uX/t, and of one step of a
+# recurrence. Exponents and phases of weights, and nodes, are known to more than double precision.
 TERM_UNITS = 16.0
-EXPONENT_UNITS = 4.0
+WEIGHT_UNITS = 8.0
+EXPONENT_UNITS = 8.0
 STEP_UNITS = 8.0
 # Rounding errors between the nodes at which they are summed exceed what their logarithms tell by less than this factor.
 BETWEEN = 1.5
@@ -84,15 +88,13 @@ class Average(NamedTuple):
 class AverageTerms(NamedTuple):
     """What the averages of X^k exp(-uX/t) / k! are sums of: a row for each k of sizes, a column for each of weights.
 
-    `weights` are `sizes` times the phases of the line that is moved up; a size is the exponential of the difference of
-    both `parts`, less a square, times a constant. `factor` turns X and u.
+    `weights` are `sizes` times the phases of the line that is moved up, `values` are those of X on the axis, and
+    `factor` turns X and u.
     """
 
     sizes: Array
-    squares: Array
-    parts: tuple[Array, Array]
     weights: NDArray[Any]  # complex where the line is moved
-    log_x: Array
+    values: Array
     factor: np.complex128 | np.float64
 
 
@@ -112,7 +114,7 @@ class LognormalPowers:
         log_spread = -math.log(math.cos(widest))
         log_wanted = LOG_AVERAGES - math.log(self.count) - p_high * (log_spread + math.log(math.cos(angle)))
         growth = 0.5 * (shift + strip) ** 2 + math.log(2.0)
-        distance = 2.0 * math.pi * strip / (growth - log_wanted)
+        distance = short_below(2.0 * math.pi * strip / (growth - log_wanted))
         reach = math.sqrt(2.0 * (math.log(4.0) + 0.5 * shift**2 - log_wanted))
         turns = 2.0 * math.pi * strip / distance
         of_strip = growth - turns - math.log(-math.expm1(-turns))
@@ -128,33 +130,41 @@ class LognormalPowers:
 
     def terms(self, average: Average, angle: float, most: int) -> AverageTerms:
         """Those of the averages for k from 0 to `most` on a ray."""
-        d, x = self.deviation, average.x
-        turn = d * average.shift
+        d, x, shift = np.float64(self.deviation), average.x, np.float64(average.shift)
         k = np.arange(most + 1, dtype=np.float64)[:, None]
-        # X^k / k! times the normal density: a square that is completed, and a constant
-        parts = 0.5 * d * d * (k * (k - 1.0)), loggamma(k + 1.0).real
-        squares = 0.5 * (x - k * d) ** 2
+        # log X = d x - d^2 / 2, of which X^k times the normal density is made; exponents and phases are not rounded
+        product, square, half = two_product(d, x), two_product(x, x), two_product(d, 0.5 * d)
+        log_x, rest = two_sum(product[0], -half[0])
+        rest = rest + (product[1] - half[1])
+        times = two_product(k, log_x)
+        exponents, missing = two_sum(times[0], -0.5 * square[0])
+        missing = missing + (times[1] + k * rest - 0.5 * square[1])
         scale = average.distance / math.sqrt(2.0 * math.pi) * math.exp(0.5 * average.shift**2)
-        sizes = np.exp(parts[0] - parts[1] - squares) * scale
-        factor = np.exp(1j * (turn - angle)) if angle else np.float64(1.0)  # of the turned X and of u
-        weights = (sizes * np.exp(1j * (k * turn - average.shift * x)) if angle else sizes).T
-        return AverageTerms(sizes, squares, parts, weights, d * x - 0.5 * d * d, factor)
+        factorials = np.array([float(math.factorial(one)) for one in range(most + 1)])[:, None]
+        sizes = np.exp(exponents) * (1.0 + missing) * (scale / factorials)
+        values = np.exp(log_x) * (1.0 + rest)
+        if not angle:
+            return AverageTerms(sizes, sizes.T, values, np.float64(1.0))
+        away = two_product(k, d)
+        phases = two_product(shift, away[0] - x)
+        turned = two_sum(away[0], -x)[1] + away[1]
+        weights = sizes * np.exp(1j * phases[0]) * (1.0 + 1j * (phases[1] + shift * turned))
+        factor = np.exp(1j * (self.deviation * average.shift - angle))  # of the turned X and of u
+        return AverageTerms(sizes, weights.T, values, factor)
 
     def _coefficients(self, y: Array, average: Average, angle: float, n: range) -> tuple[Array, ComplexArray, Array]:
         """G_n = exp(log_size) value on a ray, for each n, and bounds on the rounding errors of the values."""
-        d, x = self.deviation, average.x
-        sizes, squares, parts, weights, log_x, factor = self.terms(average, angle, n[-1])
-        first, averages = one_value_averages(y, log_x, weights, factor)
+        sizes, weights, x, factor = self.terms(average, angle, n[-1])
+        first, averages = one_value_averages(y, x, weights, factor)
         log_sizes, values = self._powers(first, averages, n)
         # *Rounding* varies slowly along the ray, and is summed at some of the nodes.
         some = np.unique(np.append(np.arange(0, y.size, max(1, round(ERROR_SPACING / (y[1] - y[0])))), y.size - 1))
-        exponents = np.add.outer(y[some], log_x)
-        moved = np.exp(exponents)
-        modulus = np.exp(-factor.real * moved)
-        moved *= modulus * (EXPONENT_UNITS + np.abs(exponents) + 2.0 * (np.abs(d * x) + 0.5 * d * d))
-        near = UNIT_ROUNDOFF * ((TERM_UNITS * np.minimum(np.exp(exponents), 1.0) + moved) @ sizes[0])
-        units = TERM_UNITS + 2.0 * squares + 2.0 * average.shift * np.abs(x) + 4.0 * (parts[0] + parts[1])
-        errors = UNIT_ROUNDOFF * (modulus @ (sizes * units).T + moved @ sizes.T)
+        q = np.multiply.outer(np.exp(y[some]), x)
+        modulus = np.exp(-factor.real * q)
+        moved = EXPONENT_UNITS * q * modulus
+        units = TERM_UNITS + WEIGHT_UNITS
+        near = UNIT_ROUNDOFF * ((units * np.minimum(q, 1.0) + moved) @ sizes[0])
+        errors = UNIT_ROUNDOFF * ((units * modulus + moved) @ sizes.T)
         found = self._rounding(first[some], averages[some], near, errors, n)
         return log_sizes, values, _between(y, y[some], found)
 
@@ -169,11 +179,14 @@ class LognormalPowers:
         return logs.real, power_coefficients(ratios * scales, self.count)[n[0] :] * (factors * turned)
 
     def _scales(self, n: range) -> tuple[Array, Array]:
-        """What keeps coefficients in the range of doubles, and n! over the count to the power n with it taken out."""
-        log_scale = math.log(max(n[-1], 3) / math.e)
-        k, numbers = np.arange(n[-1] + 1, dtype=np.float64), np.asarray(n, dtype=np.float64)
-        factors = np.exp(loggamma(numbers + 1.0).real - numbers * log_scale)
-        return np.exp(k * (log_scale - math.log(self.count))), factors[:, None]
+        """What keeps coefficients in the range of doubles, and n! over the count to the power n with it taken out.
+
+        The first are powers of two, by which nothing is rounded, and the second are rounded once.
+        """
+        exponent = round(math.log2(max(n[-1], 3) / math.e / self.count))
+        scaled = Fraction(self.count) * Fraction(2) ** exponent
+        factors = [float(math.factorial(number) / scaled**number) for number in n]
+        return np.ldexp(1.0, exponent * np.arange(n[-1] + 1)), np.array(factors)[:, None]
 
     def _rounding(self, first: ComplexArray, averages: ComplexArray, near: Array, errors: Array, n: range) -> Array:
         """Bounds on the rounding errors of what `_powers` finds, given those of a_0 - 1 and of the averages."""
@@ -189,20 +202,19 @@ class LognormalPowers:
         # in a product of coefficients of total degree n, relative errors of k times this much add up to n times it
         relative = (relative / np.arange(1, n[-1] + 1)).max(axis=1)
         numbers = np.asarray(n)[:, None]
-        counted = (
-            t * of_first + numbers * (relative + (8.0 + math.log(t)) * 4.0 * u) + 2.0 * STEP_UNITS * u * (numbers + 1.0)
-        )
+        # one of its units for the quotient by a_0
+        counted = t * of_first + numbers * (relative + STEP_UNITS * u) + 2.0 * STEP_UNITS * u * (numbers + 1.0)
         scales, factors = self._scales(n)
         return np.asarray(power_coefficients(sizes * scales, t)[n[0] :] * factors * counted)
 
 
 def one_value_averages(
-    y: Array, log_x: Array, weights: Matrix, factor: np.complex128 | np.float64
+    y: Array, x: Array, weights: Matrix, factor: np.complex128 | np.float64
 ) -> tuple[ComplexArray, ComplexArray]:
     """Sums of ``weights exp(-q)``, one for each column of weights, and of ``exp(-q) - 1`` with the first column.
 
-    In a row of y, q is ``factor exp(y + log_x)``. Where q is small its powers are summed, for all rows of a block at
-    once. Points beyond the peak that add next to nothing to the last column add less to the others, and are left out.
+    In a row of y, q is ``factor exp(y) x``. Where q is small its powers are summed, for all rows of a block at once.
+    Points beyond the peak that add next to nothing to the last column add less to the others, and are left out.
     """
     first = np.empty(y.size, dtype=np.complex128)
     averages = np.empty((y.size, weights.shape[1]), dtype=np.complex128)
@@ -210,25 +222,33 @@ def one_value_averages(
     series = (-factor) ** numbers / np.exp(loggamma(numbers + 1.0).real)
     with np.errstate(divide="ignore"):
         log_last = np.log(np.abs(weights[:, -1]))
-    x = np.exp(log_x)
     beyond = np.append(np.cumsum(weights[::-1, 0])[::-1], 0.0)
+    grown = np.exp(y)
     height = max(1, int(BLOCK / (y[1] - y[0])))
     for start in range(0, y.size, height):
         rows = slice(start, min(start + height, y.size))
-        here = y[rows]
-        low = int(np.searchsorted(log_x, math.log(SMALL) - here[-1]))
-        heights = log_last - (factor.real * math.exp(here[0])) * x
+        here = grown[rows]
+        low = int(np.searchsorted(x, SMALL / here[-1]))
+        heights = log_last - (factor.real * here[0]) * x
         high = max(int(np.flatnonzero(heights >= heights.max() - LOG_LEFT_OUT)[-1]) + 1, low)
-        values = np.exp(-factor * np.exp(np.add.outer(here, log_x[low:high])))
+        values = np.exp(np.multiply.outer(-factor * here, x[low:high]))
         averages[rows] = values @ weights[low:high]
         first[rows] = (values - 1.0) @ weights[low:high, 0] - beyond[high]
         if low:
-            powers = np.exp(np.multiply.outer(log_x[:low] + here[-1], numbers)) * series
-            partial = powers.T @ weights[:low]
-            shrunk = np.exp(np.multiply.outer(here - here[-1], numbers))
+            powers = _powers_of(x[:low] * here[-1]) * series[:, None]
+            partial = powers @ weights[:low]
+            shrunk = _powers_of(here / here[-1]).T
             averages[rows] += shrunk @ partial
             first[rows] += shrunk[:, 1:] @ partial[1:, 0]
     return first, averages
+
+
+def _powers_of(values: Array) -> Array:
+    """The powers of values, a row for each number up to that of a series."""
+    found = np.ones((SERIES, values.size))
+    for number in range(1, SERIES):
+        np.multiply(found[number - 1], values, out=found[number])
+    return found
 
 
 def log_of(less: ComplexArray, whole: ComplexArray) -> ComplexArray:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
+from dprounds.numerics.doubled import short_below
 from dprounds.numerics.lognormal_powers import TERM_UNITS, Average, LognormalPowers, power_coefficients
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import loggamma
@@ -144,7 +145,7 @@ class LognormalRays(LognormalPowers):
         most = n[-1]
         log_count = math.log(self.count)
         period = max(self._period(p, angle, s) for p in {p_low, p_high})
-        step = 2.0 * math.pi / period
+        step = short_below(2.0 * math.pi / period)  # so that its multiples are not rounded
         size = min(float(loggamma(p - 1j * s).real) for p in {p_low, p_high})
         target = LOG_ENDS + size + angle * s
         # E[S^(n-p)] is not below E[S^m] for a positive integer m up to n - p

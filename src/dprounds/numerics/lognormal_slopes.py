@@ -58,7 +58,7 @@ def _along(mean: LognormalMean, ray: Ray, p_real: float, s: NDArray[np.float64])
     n, t = ray.n, mean.count
     average = mean._average(n + 2, p_real, ray.angle, float(ray.y[-1]))
     terms = mean.terms(average, ray.angle, n + 2)
-    first, a = one_value_averages(ray.y, terms.log_x, terms.weights, terms.factor)
+    first, a = one_value_averages(ray.y, terms.values, terms.weights, terms.factor)
     log_first = log_of(first, a[:, 0])
     log_first = log_first.real + 1j * np.unwrap(log_first.imag)  # a power between integers is continuous along the ray
     scale, _ = mean._scales(range(n, n + 1))
