@@ -139,6 +139,31 @@ def test_the_epochs_that_bring_a_batch_size_near_the_floor(epsilon: float, epoch
     assert before > 0.10 >= after
 
 
+@pytest.mark.parametrize("within", [0.03, 0.1])
+@pytest.mark.parametrize(
+    ("dataset_size", "sampling", "epsilon"),
+    [(4_000, "poisson", 1.0), (60_000, "poisson", 3.0), (4_000, "allocation", 1.0), (4_000, "fixed-size", 0.3)],
+)
+def test_no_fewer_epochs_bring_a_batch_size_near_the_floor(
+    dataset_size: int, sampling: str, epsilon: float, within: float
+) -> None:
+    """Also where a single value of delta told the number of epochs, without that of one epoch less."""
+    found = best_plan(
+        dataset_size, epsilon=epsilon, delta=1e-5, epochs=50, min_rounds=1, within=within, sampling=sampling
+    )
+    for size, epochs in found.epochs_within:
+        assert epochs is not None
+        batches = -(-dataset_size // size)
+        records = float(LOADERS[sampling].records_per_round(size, dataset_size))
+
+        def is_near(epochs: int, size: int = size, batches: int = batches, records: float = records) -> bool:
+            noise = (1 + within) * found.frontier.floor * records * math.sqrt(batches * epochs)
+            return LOADERS[sampling].run(noise, size, dataset_size, batches * epochs).delta(epsilon=epsilon) <= 1e-5
+
+        assert is_near(epochs)
+        assert epochs == 1 or not is_near(epochs - 1)
+
+
 def test_the_best_plan_is_the_cheapest_near_the_floor() -> None:
     found = best_plan(4_000, **BUDGET, epochs=30, batch_sizes=[128, 256, 512], habit=64)
     plan = found.plan

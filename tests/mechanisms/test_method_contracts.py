@@ -42,6 +42,15 @@ def test_epsilon_falls_as_delta_grows(mechanism: Mechanism, method: str | None) 
 
 @each_mechanism
 @each_method
+def test_epsilon_is_that_of_the_guarantee(mechanism: Mechanism, method: str | None) -> None:
+    """Although it asks no attack for a lower end."""
+    run = mechanism * 3
+    for delta in DELTAS:
+        assert run.epsilon(delta=delta, method=method) == run.guarantee(delta=delta, method=method).epsilon
+
+
+@each_mechanism
+@each_method
 def test_rounds_are_releases(mechanism: Mechanism, method: str | None) -> None:
     together, apart = mechanism * 3, mechanism + mechanism + mechanism * 1
     assert together.epsilon(delta=1e-4, method=method) == apart.epsilon(delta=1e-4, method=method)

@@ -70,3 +70,12 @@ def test_a_tail_beyond_doubles_is_refused() -> None:
     for x in (1e200, -1e200, math.nan, math.inf):
         with pytest.raises(NumericalError):
             normal.normal_tail(x)
+
+
+@pytest.mark.parametrize("log_tail", [-1e-300, -1e-16, -1e-5, -0.1, -0.69, -0.7, -1.0, -3.0, -60.0, -700.0, -1e4])
+def test_a_quantile_has_the_tail_that_it_was_asked_for(log_tail: float) -> None:
+    with mp.workdps(400):
+        x = mpf(normal.normal_quantile(log_tail))
+        tail = mp.erfc(x / mp.sqrt(2)) / 2
+        slope = mp.exp(-(x**2) / 2) / mp.sqrt(2 * mp.pi) / tail
+        assert abs(mp.log(tail) - mpf(log_tail)) / slope <= 1e-13 * max(abs(x), 1e-3)

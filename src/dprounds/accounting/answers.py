@@ -93,8 +93,8 @@ class Account:
     def _largest_loss(self) -> float:
         return max(law.max_loss for law in self.laws.values())
 
-    def guarantee(self, delta: float, method: str | None) -> Guarantee:
-        """What may be said at `delta`."""
+    def guarantee(self, delta: float, method: str | None, *, from_above: bool = False) -> Guarantee:
+        """What may be said at `delta`; where it is wanted `from_above`, no attack is asked for its lower end."""
         by = self.chosen(method)
         if by == "exact" and delta == self.infinite_mass == 0:
             return self._pure_guarantee()
@@ -108,7 +108,7 @@ class Account:
                     raise _with_advice(trouble) from trouble
                 by = "optimal"
             else:
-                return self._exact_guarantee(delta, found)
+                return self._exact_guarantee(delta, found, from_above=from_above)
         return self._by_orders(delta, by)
 
     def epsilon(self, delta: float) -> Bracket:
@@ -128,14 +128,15 @@ class Account:
             found = Bracket(0.0, least)
         return Bracket(min(found.lower, least), min(found.upper, least))
 
-    def _exact_guarantee(self, delta: float, found: Bracket) -> Guarantee:
+    def _exact_guarantee(self, delta: float, found: Bracket, *, from_above: bool) -> Guarantee:
         is_close = self.integrals is not None and found.upper <= CLOSE_TO_ATTACK * self._shown(delta)
         if not (is_exact(*found) or is_close) or self._is_near_largest_loss(found):
             best = self._by_orders(delta, "optimal")
             if best.epsilon < found.upper and not is_exact(*found):  # then it is the order that proves the answer
-                return replace(best, lower=self._within_reach(delta, Bracket(found.lower, best.epsilon)).lower)
+                lower = 0.0 if from_above else self._within_reach(delta, Bracket(found.lower, best.epsilon)).lower
+                return replace(best, lower=lower)
             found = Bracket(min(found.lower, best.epsilon), min(found.upper, best.epsilon))
-        lower, upper = self._within_reach(delta, found)
+        lower, upper = Bracket(0.0, found.upper) if from_above else self._within_reach(delta, found)
         by = "exact" if is_exact(lower, upper) else "bound"
         return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
 
@@ -176,8 +177,10 @@ class Account:
         return min(found.upper, self._delta_by_orders(epsilon, "optimal"))
 
     def _delta(self, epsilon: float) -> Bracket:
-        found = self.profile.delta(epsilon)
         least = float(self.integrated_deltas(np.array([epsilon]))[0])
+        if 0 < least < 1 and self.profile.seems_above(epsilon, least):
+            return Bracket(least, least)
+        found = self.profile.delta(epsilon)
         return Bracket(min(found.lower, least), min(found.upper, least))
 
     def integrated_deltas(self, epsilons: Array) -> Array:

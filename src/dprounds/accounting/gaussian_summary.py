@@ -21,10 +21,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.numerics.normal import normal_tail
+from dprounds.numerics.normal import normal_quantile, normal_tail
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import RootSearch
-from dprounds.numerics.special import ndtri_exp
 
 __all__ = ["Point", "is_certified", "least_distance"]
 
@@ -129,7 +128,7 @@ def _threshold(delta: float, low: Point, high: Point) -> float:
     width = high.epsilon - low.epsilon
     log_rise = low.epsilon + (math.log(math.expm1(width)) if width < 1.0 else width + math.log(-math.expm1(-width)))
     log_tail = math.log(fall) - log_rise - math.log1p(-delta)
-    return -ndtri_exp(min(log_tail, -1e-300))
+    return normal_quantile(min(log_tail, -1e-300))
 
 
 def _line(threshold: float, mu: float, delta: float, epsilon: float) -> float:

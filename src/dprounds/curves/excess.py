@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds import _validate
-from dprounds.planning.frontier_rows import FrontierRow, Planner
+from dprounds.planning.frontier_rows import Planner
 from dprounds.planning.loaders import batches_per_epoch
+from dprounds.planning.trends import Trends
 
 __all__ = ["ExcessCurve", "compared_sizes", "excess_over_epochs"]
 
@@ -92,9 +93,8 @@ def excess_over_epochs(
         # whole epochs, where a loader has no others
         unit = batches if planner.loader.is_by_epochs else 1
         rounds = sorted({max(math.ceil(each * batches / unit), 1) * unit for each in wanted.tolist()}, reverse=True)
-        known: list[FrontierRow] = []
-        for length in rounds:
-            known.append(planner.row(size, length, known, with_renyi=False))
+        trends = Trends()
+        known = [planner.row(size, length, trends, with_renyi=False) for length in rounds]
         at[size] = np.array([row.epochs for row in reversed(known)])
         excess[size] = np.array([max(row.excess, 0.0) for row in reversed(known)])
     return ExcessCurve(

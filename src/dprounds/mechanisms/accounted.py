@@ -71,7 +71,7 @@ class Accounted:
         method
             The bound; exact where there is a moment function by default.
         """
-        return self.guarantee(delta=delta, method=method).epsilon
+        return self.account.guarantee(real("delta", delta, FAILURE_MASS), method, from_above=True).epsilon
 
     def delta(self, *, epsilon: float, method: str | None = None) -> float:
         """Delta at `epsilon`.

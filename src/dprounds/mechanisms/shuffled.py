@@ -19,8 +19,9 @@ from dprounds.mechanisms.emptied_record import attack_cells
 from dprounds.mechanisms.gaussian import Gaussian, unsampled_slopes
 from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.normal import normal_quantile
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.special import log_ndtr, ndtri_exp
+from dprounds.numerics.special import log_ndtr
 
 __all__ = ["Shuffled"]
 
@@ -160,7 +161,7 @@ def _largest_sum_cells(noise: float, steps: int, direction: str) -> CellsOf:
     Of t sums one is 2 with the record, and 1 if it is empty, and the others are 0: the largest is at most x with
     probability :math:`\Phi((x - m)/\sigma)\,\Phi(x/\sigma)^{t-1}`.
     """
-    x = np.linspace(noise * ndtri_exp(LOG_BELOW / (steps - 1)), 2.0 + REACH * noise, INTERVALS)
+    x = np.linspace(-noise * normal_quantile(LOG_BELOW / (steps - 1)), 2.0 + REACH * noise, INTERVALS)
     with_it, without = (_masses(x / noise, move / noise, steps) for move in (2.0, 1.0))
     (p, p_error), (q, q_error) = (with_it, without) if direction == REMOVE else (without, with_it)
     return attack_cells(p, q, p_error, q_error)

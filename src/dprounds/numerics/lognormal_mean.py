@@ -70,6 +70,9 @@ class LognormalMean(LognormalRays):
         if not reals or not reals[-1] <= self.most_power:
             raise NumericalError(f"A mean of lognormal values is not resolved at the power {reals[-1]:g}.")
         known = self._real_means(reals)
+        if not w.imag.any():
+            logs[:], errors[:] = np.array([known[real] for real in w.real.tolist()]).T
+            return Means(logs, errors)
         for real in reals:
             here = np.flatnonzero(w.real == real)
             logs[here], errors[here] = self._on_line(real, w.imag[here], *known[real])

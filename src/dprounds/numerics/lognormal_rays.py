@@ -49,8 +49,10 @@ LEAST_EXPONENT = 2.0
 MOST_POWER = 84
 LARGEST_LOG_MOMENT = 600.0
 MOST_TERMS = 2**23
-# Periods that are tried, relative to the least one, and right ends, beyond the nearest one.
-PERIOD_FACTORS: Array = np.asarray(1.08 ** np.arange(128), dtype=np.float64)
+# Periods that are tried, relative to the least one, at first every so many of them, and right ends, beyond the nearest
+# one.
+PERIOD_FACTORS: Array = np.asarray(1.08 ** np.arange(129), dtype=np.float64)
+PERIOD_STRIDE = 8
 ENDS: Array = np.asarray(0.125 * np.arange(512), dtype=np.float64)
 # Inner length of a sum over the nodes of a ray that serves many powers.
 INNER = 128
@@ -105,13 +107,19 @@ class LognormalRays(LognormalPowers):
 
     def _period(self, p_real: float, angle: float, s: float) -> float:
         """A period whose aliases are negligible up to s."""
-        periods: Array = np.asarray((s + LEAST_PERIOD) * PERIOD_FACTORS, dtype=np.float64)
-        first = self._log_alias(periods, p_real, angle, np.zeros(periods.size))
-        last = self._log_alias(periods, p_real, angle, np.full(periods.size, s))
-        enough = np.flatnonzero(np.maximum(first, last) <= LOG_ALIASES)
-        if not enough.size:
-            raise NumericalError("A mean of so many lognormal values takes too long.")
-        return float(periods[enough[0]])
+
+        def first_of(factors: Array) -> int:
+            """The number of the first period that is long enough."""
+            periods = (s + LEAST_PERIOD) * factors
+            aliases = [self._log_alias(periods, p_real, angle, np.full(factors.size, end)) for end in {0.0, s}]
+            enough = np.flatnonzero(np.maximum.reduce(aliases) <= LOG_ALIASES)
+            if not enough.size:
+                raise NumericalError("A mean of so many lognormal values takes too long.")
+            return int(enough[0])
+
+        last = PERIOD_STRIDE * first_of(PERIOD_FACTORS[::PERIOD_STRIDE])
+        near = PERIOD_FACTORS[max(last - PERIOD_STRIDE + 1, 0) : last + 1]
+        return (s + LEAST_PERIOD) * float(near[first_of(near)])
 
     def _log_beyond(self, p_real: Array | float, n: int, angle: float, right: Array) -> Array:
         """*Ends*, on the right: the logarithm of the sum of e^(py) |G_n| over the nodes from there on, times the step.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Estimate", "mills_ratio", "normal_excess", "normal_tail"]
+__all__ = ["Estimate", "mills_ratio", "normal_excess", "normal_quantile", "normal_tail"]
 
 ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 # (1 + x) R(x) in Chebyshev polynomials of (x - 5) / (x + 5), which goes from -1 to 1 as x goes from 0 to infinity: the
@@ -58,6 +58,9 @@ REVERSED_SERIES = RATIO_SERIES[:0:-1]
 FAR = 1e10
 # Below this a, E is computed as its distance to one.
 LEFT = -1.0
+LOG_HALF = math.log(0.5)
+# Newton's method for a quantile doubles its digits, from one or two.
+MOST_STEPS = 12
 
 
 class Estimate(NamedTuple):
@@ -105,6 +108,28 @@ def normal_tail(x: float, *, level: float = 0.0) -> Estimate:
     # slope, 1 / R(x), which is at most |x| + 1.
     relative = UNIT_ROUNDOFF * (abs(level) + 3.0 * x * x + abs(x) + 8.0) + RATIO_ERROR
     return Estimate(value, relative * value * (1.0 + 1e-9) + 1e-322)
+
+
+def normal_quantile(log_tail: float) -> float:
+    r"""About the x whose upper tail is :math:`e^\ell`, for a logarithm :math:`\ell` in (-inf, 0): to some units of x.
+
+    The logarithm of the tail is concave and its slope is one over Mills' ratio, so that Newton's method settles soon.
+
+    Examples
+    --------
+    >>> round(normal_quantile(math.log(0.025)), 6), round(normal_quantile(math.log(0.975)), 6)
+    (1.959964, -1.959964)
+    """
+    if log_tail > LOG_HALF:  # then the other tail is the smaller one
+        return -normal_quantile(math.log(-math.expm1(log_tail)))
+    x = math.sqrt(2.0 * (LOG_HALF - log_tail))  # the tail is at most half of exp(-x^2 / 2)
+    for _ in range(MOST_STEPS):
+        ratio = mills_ratio(x)
+        step = ratio * (math.log(ratio / ROOT_TWO_PI) - 0.5 * x * x - log_tail)
+        x = max(x + step, 0.0)
+        if abs(step) <= 4.0 * UNIT_ROUNDOFF * x:
+            break
+    return x
 
 
 def normal_excess(distance: float, level: float, *, distance_error: float = 0.0) -> Estimate:

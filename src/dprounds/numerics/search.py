@@ -274,8 +274,9 @@ DECADE = 5
 FIRST_SCAN = (-2, 3)
 FURTHER = 3
 ENDS = (-12, 15)
-# Where a search that knows its neighbourhood looks first: up to a factor of four to either side, and closely nearby.
-SURROUNDINGS = np.array([-1.0, -0.25, -0.05, -0.005, 0.0, 0.005, 0.05, 0.25, 1.0]) * np.log(4.0)
+# Where a search that knows its neighbourhood looks first, closely nearby, and then a factor of four to either side.
+SURROUNDINGS = np.array([-0.25, -0.05, -0.005, 0.0, 0.005, 0.05, 0.25]) * np.log(4.0)
+FURTHER_AROUND = np.array([-1.0, 1.0]) * np.log(4.0)
 # Offsets around a parabola's vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
 OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
 # At this relative width of the bracket a smooth minimum is known to the square of it, about the last digit.
@@ -321,9 +322,11 @@ def log_scale_minimum(
     told to `begin` with, while the minimum is inside of them; then brackets around the best point that shrink about its
     parabola's vertex to a relative width of `narrow`. Any value that it returns is one that `function` took.
     """
-    if begin is None and near is not None:
-        begin = np.exp(np.log(near) + SURROUNDINGS)
-    rows = [] if begin is None else [_points(begin, function(begin))]
+    rows = []
+    if begin is not None:
+        rows.append(_points(begin, function(begin)))
+    elif near is not None:
+        rows.append(_around(function, near))
     if not rows or not rows[0].is_inside:
         rows.append(_scanned(function))
     while (bracket := _next_bracket(rows[-1], narrow)) is not None:
@@ -331,6 +334,17 @@ def log_scale_minimum(
     last = min(rows, key=lambda row: row.values[row.best])
     visited = np.unique(np.concatenate([row.x for row in rows]))
     return Minimum(float(last.values[last.best]), float(last.x[last.best]), visited)
+
+
+def _around(function: Callable[[Array], Array], near: float) -> _Points:
+    """The neighbourhood of a point, and if the least value is not inside of it, two points further away."""
+    x = near * np.exp(SURROUNDINGS)
+    points = _points(x, function(x))
+    if points.is_inside:
+        return points
+    further = near * np.exp(FURTHER_AROUND)
+    (left, right), (low, high) = np.split(further, 2), np.split(function(further), 2)
+    return _points(np.concatenate([left, x, right]), np.concatenate([low, points.values, high]))
 
 
 def _scanned(function: Callable[[Array], Array]) -> _Points:

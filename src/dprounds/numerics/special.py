@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dprounds.numerics.complex_plane import Numbers
 
-__all__ = ["erfc", "log_ndtr", "loggamma", "ndtr", "ndtri_exp"]
+__all__ = ["erfc", "log_ndtr", "loggamma", "ndtr"]
 
 Array = NDArray[np.float64]
 
@@ -37,11 +37,6 @@ def ndtr(x: Array) -> Array:
 def log_ndtr(x: Numbers) -> Numbers:
     """Its logarithm, and the continuation of that to complex numbers."""
     return np.asarray(_scipy().log_ndtr(x))
-
-
-def ndtri_exp(x: float) -> float:
-    """Where that logarithm is x."""
-    return float(_scipy().ndtri_exp(x))
 
 
 def loggamma(x: ArrayLike) -> NDArray[np.complex128]:

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from dprounds import _validate
 from dprounds.errors import InfeasibleError
-from dprounds.numerics.search import largest_integer
+from dprounds.planning.epochs_within import epochs_within
 from dprounds.planning.frontier_rows import Compute, Frontier, FrontierRow, Planner
 from dprounds.planning.loaders import batches_per_epoch
+from dprounds.planning.trends import Trends
 
 __all__ = ["BestPlan", "best_plan"]
 
@@ -26,14 +27,6 @@ MIN_ROUNDS = 125
 # A plan this near to the floor counts as good: the rest was seen to be worth some 0.4 points of accuracy.
 WITHIN = 0.10
 WITHIN_INTERVAL = _validate.Interval.parse("(0, inf)")
-# Nobody trains longer than this many epochs.
-MOST_EPOCHS = 10**5
-# The noise at which a sampled Gaussian is about a tenth above the floor, where the search for epochs begins.
-NOISE_AT_TENTH = 1.7
-# With about this power of the epochs the allowance of delta grows near the answer.
-GROWTH = 2.0
-# The largest number below one.
-NOT_WITHIN = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +146,8 @@ def best_plan(
     least = _validate.count("min_rounds", min_rounds, least=1)
     sizes = planner.sizes(batch_sizes)
     used = None if habit is None else planner.size("habit", habit)
-    found = planner.frontier(sorted({*sizes, *([] if used is None else [used])}), compute)
+    trends = Trends()
+    found = planner.frontier(sorted({*sizes, *([] if used is None else [used])}), compute, trends)
     today = next((row for row in found if row.batch_size == used), None)
     if used is not None and today is None:
         raise InfeasibleError(f"Not one round of {used:,} records fits within {compute}.", advice="Train longer.")
@@ -165,7 +159,7 @@ def best_plan(
             advice="Train longer, choose smaller batches, or lower {min_rounds}.",
             most=most,
         )
-    fewest = _epochs_within(planner, [row.batch_size for row in found], within)
+    fewest = epochs_within(planner, [row.batch_size for row in found], within)
     near = [row for row in enough if row.excess <= within]
     plan = min(enough, key=lambda row: (row.excess, row.examples))
     if near:
@@ -174,7 +168,7 @@ def best_plan(
             key=lambda pair: (pair[1] * planner.loader.records_per_round(pair[0], planner.dataset_size), -pair[0]),
         )
         whole = next(row for row in near if row.batch_size == batch)
-        plan = whole if whole.rounds == length else planner.row(batch, length, [whole])
+        plan = whole if whole.rounds == length else planner.row(batch, length, trends)
     return BestPlan(
         plan=plan,
         is_within=bool(near),
@@ -193,37 +187,6 @@ def _length(planner: Planner, row: FrontierRow, epochs: int | None, least: int) 
     batches = batches_per_epoch(row.batch_size, planner.dataset_size)
     wanted = max(epochs or 0, -(-least // batches)) * batches
     return min(wanted, row.rounds) if epochs is not None else row.rounds
-
-
-def _epochs_within(planner: Planner, sizes: Sequence[int], within: float) -> dict[int, int | None]:
-    """The fewest whole epochs at which each batch size is within a part `within` of the floor.
-
-    The noise that is just so far above the floor grows with the root of the rounds, and so the cost of the run falls
-    with them: no noise need be sought.
-    """
-    found: dict[int, int | None] = {}
-    before = noise = NOISE_AT_TENTH
-    for size in sorted(sizes, reverse=True):
-        batches = batches_per_epoch(size, planner.dataset_size)
-        records = float(planner.loader.records_per_round(size, planner.dataset_size))
-        at_one = (1.0 + within) * planner.floor * records * math.sqrt(batches)  # the noise for one epoch
-
-        def allowance(epochs: int, size: int = size, batches: int = batches, at_one: float = at_one) -> float:
-            """The budget's delta over that of the run: one and more where the run is within it."""
-            if not epochs:
-                return 0.0
-            run = planner.loader.run(at_one * math.sqrt(epochs), size, planner.dataset_size, epochs * batches)
-            reached = run.delta(epsilon=planner.epsilon)
-            ratio = planner.delta / reached if reached else math.inf
-            return max(ratio, 1.0) if reached <= planner.delta else min(ratio, NOT_WITHIN)
-
-        # from one batch size to the next the noise changes half as much as it did before
-        guess = min(max(noise / before * (noise / at_one) ** 2, 1.0), MOST_EPOCHS)
-        last = largest_integer(allowance, NOT_WITHIN, guess=round(guess), most=MOST_EPOCHS, slope=GROWTH) or 0
-        found[size] = epochs = last + 1 if last < MOST_EPOCHS else None
-        if epochs is not None and epochs > 1:
-            before, noise = noise, at_one * math.sqrt(epochs)
-    return found
 
 
 def _of(plan: FrontierRow) -> str:

@@ -25,13 +25,15 @@ from functools import cached_property
 
 from dprounds import _validate
 from dprounds.accounting.best_order import Guess, epsilon_by_orders
-from dprounds.accounting.rounds import parameter_by_secants, parameter_on_lines
+from dprounds.accounting.profile import unproven_epsilon
+from dprounds.accounting.rounds import parameter_by_secants
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms import Run
 from dprounds.planning.loaders import LOADERS, Loader, batches_per_epoch
 from dprounds.planning.parameters import plan_noise_multiplier
 from dprounds.planning.plan import Plan
 from dprounds.planning.sensitivity import PlanPoint, Sensitivities, sensitivities
+from dprounds.planning.trends import Trends
 
 __all__ = ["Compute", "Frontier", "FrontierRow", "Planner", "frontier"]
 
@@ -39,10 +41,19 @@ __all__ = ["Compute", "Frontier", "FrontierRow", "Planner", "frontier"]
 RENYI = "balle"
 # Relative, of the least noise.
 TOLERANCE = 1e-6
-# A step of a secant this short, relative, ends in a point that is a thousandth of it away.
-SETTLED = 2e-5
-# Where a cost bends, as that by an integral does, its secants end further away, and a few steps come closer.
-MOST_CORRECTIONS = 4
+# A guess is proven, and not made better, from this expected distance of its cost on, relative: it is accepted then.
+NEAR_ENOUGH = 0.3 * TOLERANCE
+# About how wrong a slope is, relative: one that is taken from the floor; one that neighbours tell, over how wrong that
+# of the last row was, and at least; and one by a secant, as a part of the length of that.
+FLOOR_SLOPE_ERROR = 0.25
+SLOPE_ERROR_GROWTH = 3.0
+LEAST_SLOPE_ERROR = 5e-4
+BEND = 0.5
+# Between places that are closer than this, relative, rounding would be taken for a slope.
+LEAST_APART = 1e-5
+# Costs of one search, before a slower one is asked; no step of it is longer, in logarithms.
+MOST_COSTS = 10
+LONGEST_STEP = 1.0
 # What a Rényi account would lose is wanted to a few digits.
 RENYI_TOLERANCE = 1e-3
 # A step of a secant this short, relative, ends in a point that is a tenth of it away.
@@ -265,7 +276,7 @@ class Planner:
         """One batch size."""
         return _validate.count(name, batch_size, least=1, most=self.dataset_size)
 
-    def frontier(self, sizes: Sequence[int], compute: Compute) -> Frontier:
+    def frontier(self, sizes: Sequence[int], compute: Compute, trends: Trends | None = None) -> Frontier:
         """The rows of all sizes that make a round."""
         lengths = {size: compute.rounds_of(self.loader, size, self.dataset_size) for size in sizes}
         lengths = {size: rounds for size, rounds in lengths.items() if rounds}
@@ -274,9 +285,9 @@ class Planner:
                 f"Not one round of {min(sizes):,} records fits within {compute}.",
                 advice="Train longer, or with smaller batches.",
             )
-        rows: list[FrontierRow] = []
-        for size in reversed(lengths):  # from the largest, whose noise is next to a closed form
-            rows.append(self.row(size, lengths[size], rows))
+        trends = Trends() if trends is None else trends
+        # from the largest, whose noise is next to a closed form
+        rows = [self.row(size, lengths[size], trends) for size in reversed(lengths)]
         return Frontier(
             dataset_size=self.dataset_size,
             epsilon=self.epsilon,
@@ -288,9 +299,9 @@ class Planner:
         )
 
     def row(
-        self, batch_size: int, rounds: int, known: Sequence[FrontierRow] = (), *, with_renyi: bool = True
+        self, batch_size: int, rounds: int, trends: Trends | None = None, *, with_renyi: bool = True
     ) -> FrontierRow:
-        """The plan of so many rounds; rows that are known tell where its noise is to be sought.
+        """The plan of so many rounds; trends of other rows tell where its noise is to be sought, and learn of it.
 
         Without a Rényi account, which takes as long, its excess is not a number.
         """
@@ -298,16 +309,29 @@ class Planner:
         def make_run(noise: float) -> Run:
             return self.loader.run(noise, batch_size, self.dataset_size, rounds)
 
-        # known rows say by how much the limit of many rounds is off, as a ratio that changes slowly
-        ratios = [row.noise_multiplier / self.limit_noise(row.batch_size, row.rounds) for row in known[-2:]]
-        ratio = ratios[-1] ** 2 / ratios[0] if ratios else 1.0
+        trends = Trends() if trends is None else trends
+        limit = self.limit_noise(batch_size, rounds)
+        at = math.log(limit)
+        # other rows say by how much the limit of many rounds is off, and its slope, as ratios that change slowly
+        near = limit * math.exp(trends.foretold("ratio", at) or 0.0)
+        steeper = trends.foretold("steeper", at)
+        slope = self.slope(near) * (steeper or 1.0)
         try:
-            plan = self.least_noise(make_run, ratio * self.limit_noise(batch_size, rounds))
+            plan, found = self.least_noise(
+                make_run, near, slope, trends.foretold("error", at, points=1) or FLOOR_SLOPE_ERROR
+            )
+            trends.add("ratio", at, math.log(plan.value / limit))
+            trends.add("steeper", at, found / self.slope(plan.value))
+            trends.add("error", at, max(SLOPE_ERROR_GROWTH * abs(found / slope - 1.0), LEAST_SLOPE_ERROR))
             renyi = Guess(math.nan, math.nan)
             if with_renyi:
                 # what a Rényi account asks for in addition changes slowly too
-                more = (1.0 + known[-1].renyi_excess) / (1.0 + known[-1].excess) if known else 1.0
-                renyi = self.renyi_noise(make_run, more * plan.value, known[-1].renyi_order if known else None)
+                more, order = trends.foretold("more", at), trends.foretold("log order", at)
+                renyi = self.renyi_noise(
+                    make_run, math.exp(more or 0.0) * plan.value, None if order is None else math.exp(order), found
+                )
+                trends.add("more", at, math.log(renyi.value / plan.value))
+                trends.add("log order", at, math.log(renyi.order))
         except InfeasibleError as error:
             raise InfeasibleError(f"With batches of {batch_size:,} for {rounds:,} rounds: {error}") from None
         records = self.loader.records_per_round(batch_size, self.dataset_size)
@@ -345,49 +369,51 @@ class Planner:
         floor = self.floor_noise_multiplier / self.moved
         return self.moved / math.sqrt(math.log1p(1.0 / (rounds * (rate * floor) ** 2)))
 
-    def least_noise(self, make_run: Callable[[float], Run], near: float) -> Plan:
-        """The least noise multiplier within the budget, sought from `near`, and its epsilon."""
-        # an integral is what proves some loaders' epsilon, and no line tells it
-        is_on_lines = make_run(near).account.integrals is None
-        for guess in (self.noise_on_lines, self.noise_by_costs) if is_on_lines else (self.noise_by_costs,):
+    def least_noise(
+        self, make_run: Callable[[float], Run], near: float, slope: float, slope_error: float
+    ) -> tuple[Plan, float]:
+        """The least noise multiplier within the budget, sought from `near`, with its epsilon, and the slope of that."""
+        for lines_first in (False,) if self.loader.is_by_integrals else (True, False):  # of rare records lines mislead
             with suppress(NumericalError):
-                found = guess(make_run, near)
-                if found is None:
-                    break
-                noise = found * (1.0 - 0.4 * TOLERANCE / self.slope(found))  # the middle of what is accepted
-                for _ in range(MOST_CORRECTIONS):
-                    cost = make_run(noise).epsilon(delta=self.delta)
-                    # epsilon falls at least as fast as one over the noise: much less noise would exceed the budget
-                    if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
-                        return Plan(noise, cost)
-                    off = cost / self.epsilon - (1.0 - 0.4 * TOLERANCE)
-                    if not abs(off) <= SETTLED:
-                        break
-                    noise *= 1.0 - off / self.slope(noise)
-        return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE)
+                found = self.noise_by_secants(make_run, near, slope, slope_error, lines_first=lines_first)
+                if found is not None:
+                    return found
+        return plan_noise_multiplier(make_run, epsilon=self.epsilon, delta=self.delta, tolerance=TOLERANCE), slope
 
-    def noise_on_lines(self, make_run: Callable[[float], Run], near: float) -> float | None:
-        """About the noise multiplier that costs the budget, by lines that prove nothing."""
-        return parameter_on_lines(
-            lambda noise: make_run(noise).law(),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            guess=near,
-            settled=SETTLED,
-            slope=self.slope(near),
-        )
+    def noise_by_secants(
+        self, make_run: Callable[[float], Run], near: float, slope: float, slope_error: float, *, lines_first: bool
+    ) -> tuple[Plan, float] | None:
+        """The same by secants of the logarithms, in which costs are nearly straight; None if they do not find it.
 
-    def noise_by_costs(self, make_run: Callable[[float], Run], near: float) -> float | None:
-        """The same by what runs cost, where lines mislead, as of rare records."""
-        return parameter_by_secants(
-            lambda noise: make_run(noise).epsilon(delta=self.delta),
-            limit=self.epsilon,
-            guess=near,
-            settled=SETTLED,
-            slope=self.slope(near),
-        )
+        Where `lines_first`, costs are told by lines that prove nothing until the next place is expected to be the last.
+        """
+        wanted = (1.0 - 0.4 * TOLERANCE) * self.epsilon  # the middle of what is accepted
+        noise, is_last, start = near, not lines_first, 1.0
+        before: tuple[float, float] | None = None
+        for _ in range(MOST_COSTS):
+            run = make_run(noise)
+            if is_last:
+                cost = run.epsilon(delta=self.delta)
+                # epsilon falls at least as fast as one over the noise: much less noise would exceed the budget
+                if (1.0 - 0.8 * TOLERANCE) * self.epsilon <= cost <= self.epsilon:
+                    return Plan(noise, cost), slope
+            else:
+                cost, start = unproven_epsilon(run.law(), delta=self.delta, start=start)
+            if not 0 < cost < math.inf:
+                return None
+            off = math.log(cost / wanted)
+            if before is not None and abs(apart := math.log(noise / before[0])) >= LEAST_APART:
+                slope, slope_error = (off - before[1]) / apart, BEND * abs(before[1])
+            step = -off / slope if slope < 0 else math.inf
+            if not abs(step) < LONGEST_STEP:
+                return None
+            is_last = is_last or abs(off) * slope_error <= NEAR_ENOUGH
+            before, noise = (noise, off), noise * math.exp(step)
+        return None
 
-    def renyi_noise(self, make_run: Callable[[float], Run], near: float, near_order: float | None) -> Guess:
+    def renyi_noise(
+        self, make_run: Callable[[float], Run], near: float, near_order: float | None, slope: float
+    ) -> Guess:
         """The noise multiplier that a Rényi account asks for, sought from `near`, and its best order."""
         order = near_order
 
@@ -404,9 +430,7 @@ class Planner:
             order = found.order if found.order < math.inf else None
             return found.value
 
-        noise = parameter_by_secants(
-            cost, limit=self.epsilon, guess=near, settled=RENYI_SETTLED, slope=self.slope(near)
-        )
+        noise = parameter_by_secants(cost, limit=self.epsilon, guess=near, settled=RENYI_SETTLED, slope=slope)
         if noise is None:
             noise = plan_noise_multiplier(
                 make_run, epsilon=self.epsilon, delta=self.delta, method=RENYI, tolerance=RENYI_TOLERANCE

@@ -15,11 +15,15 @@ __all__ = ["LOADERS", "Loader", "batches_per_epoch"]
 
 @dataclass(frozen=True)
 class Loader:
-    """How batches are chosen: what one step of it is, and whether that is a whole epoch."""
+    """How batches are chosen: what one step of it is, and whether that is a whole epoch.
+
+    Where it `is_by_integrals`, an integral of a profile may prove less than the profile, and lines do not tell epsilon.
+    """
 
     name: str
     step: Callable[[float, int, int], Mechanism]  # of a noise multiplier, a batch size and the records in all
     is_by_epochs: bool = False
+    is_by_integrals: bool = False
 
     def run(self, noise_multiplier: float, batch_size: int, dataset_size: int, rounds: int) -> Run:
         """So many rounds of Gaussian noise; where a step is an epoch, the last epoch is counted whole."""
@@ -58,7 +62,11 @@ LOADERS = {
             lambda noise, batch, records: RandomAllocation(Gaussian(noise), batches_per_epoch(batch, records)),
             is_by_epochs=True,
         ),
-        Loader("fixed-size", lambda noise, batch, records: FixedSizeSampled(Gaussian(noise), batch, records)),
+        Loader(
+            "fixed-size",
+            lambda noise, batch, records: FixedSizeSampled(Gaussian(noise), batch, records),
+            is_by_integrals=True,
+        ),
         Loader(
             "shuffled",
             lambda noise, batch, records: Shuffled(Gaussian(noise), batches_per_epoch(batch, records)),

@@ -115,7 +115,7 @@ class Search:
         All runs within that budget have the same epsilon, which does not tell a search how far to go.
         """
         if self.epsilon or not self.delta:
-            return run.account.guarantee(self.delta, self.method).epsilon
+            return run.account.guarantee(self.delta, self.method, from_above=True).epsilon
         return delta_at_zero(run, self.delta, self.method)
 
     def epsilon_of(self, x: float) -> float:
