@@ -18,6 +18,9 @@ RUNS = [
     (5.0, 0.02, 8, 1e-7),
     (84.7, 4.9e-5, 23, 1e-9),
     (84.7, 4.9e-5, 2300, 1e-20),  # below what a transform of plain masses tells
+    (3.0, 7e-6, 7, 1e-24),  # so few rounds are convolved
+    (1.5, 1e-6, 3, 1e-28),
+    (100.0, 0.01, 64, 1e-30),
 ]
 
 

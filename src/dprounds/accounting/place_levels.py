@@ -42,17 +42,22 @@ WIDE_ANGLES = np.array([2.0, 3.0, 4.0, 5.0])
 # Places along the line at which it may end.
 ENDS = 90
 # Points r of the axis, relative to one over the scale of the loss.
-FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 40
+FIRST_POINT, LAST_POINT, POINTS = 0.02, 2000.0, 24
+# Between these multiples of the logarithm of one over delta, where lines are as a rule, there are this many points.
+NEAR_LINES = (0.1, 1.2)
+NEAR_POINTS = 16
 EVERY, SOME = slice(None), slice(None, None, 3)
 # Losses at neighbouring steps have this ratio, or the next one where the first needs many nodes or has large summands.
 RATIOS = (24.0, 8.0)
 CHEAP = 1e5
-PRECISE_SUMMAND = 7.5
+PRECISE_SUMMAND = 8.0
+# The step that is tried first, as a part of the scale of the loss.
+FIRST_STEP = 0.65
 # What a level costs in addition to its nodes, as so many products of nodes and points.
 COST_OF_A_LEVEL = 4e4
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
 FEW_NODES = 200
-LARGEST_SUMMAND = 10.0
+LARGEST_SUMMAND = 8.0
 LARGEST_SUMMAND_OF_CARE = 5.0
 MOST_NODES = 2**14
 # A block of nodes ends at this multiple of its first one, where one block would need a step of v that is less than this
@@ -128,7 +133,10 @@ class _Places:
         if not 0 < self.scale < math.inf:
             raise NumericalError("The losses of this run are outside what doubles resolve.")
         last = LAST_POINT * max(1.0, 0.02 * self.scale / spread)
-        self.r: Array = np.geomspace(FIRST_POINT, last, POINTS + int(4.0 * math.log(last / LAST_POINT))) / self.scale
+        ends = np.geomspace(FIRST_POINT, last, POINTS + int(4.0 * math.log(last / LAST_POINT)))
+        near, far = NEAR_LINES[0] * -log_delta, NEAR_LINES[1] * -log_delta
+        between = np.geomspace(near, far, NEAR_POINTS)
+        self.r: Array = np.concatenate([ends[ends < 0.95 * near], between, ends[ends > 1.05 * far]]) / self.scale
         self.narrow = 1.0 / math.sqrt(SHARPNESS * max(math.log(rounds) - self.target, 4.0))
         # angles at which ceilings are tried, after those of strips
         least, wide = min(0.001, 3.0 * deviation / math.sqrt(rounds)), self.tenth * WIDE_ANGLES
@@ -180,29 +188,42 @@ class _Places:
         if not self.careful and pure[0].nodes < FEW_NODES and pure[0].size < LARGEST_SUMMAND:
             return pure
         limit = math.inf if high is None else high.at
+        made: dict[tuple[Step | None, Step | None], _Draft] = {}
+        options = [pure]
+
+        def add(edges: list[Step | None]) -> None:
+            for one in itertools.pairwise(edges):
+                made[one] = made.get(one) or _Draft(self, lines, *one)
+            options.append([made[one] for one in itertools.pairwise(edges)])
+
+        # with one step close below epsilon, which one round decides above it and several do below it
+        for upper in self.steps(self.scale * np.array([FIRST_STEP])):
+            if upper.at < limit and self._mass_above(grid, upper) < 0.5:
+                add([None, upper, high])
+                if self._is_good(options[-1]):
+                    return options[-1]
         tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
         i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n], SOME)) + 1.0 <= self.target)
-        options = [pure]
         bottoms: list[tuple[list[Step | None], Step]] = [] if i is None else [([], tried[i])]
         for fraction in (0.3, 0.1):
             for middle in self.steps(self.scale * np.array([fraction])):
                 above_low = i is None or middle.at > tried[i].at
                 if middle.at < limit and above_low and self._mass_above(grid, middle) < 0.5:
                     bottoms.append(([None], middle))
-        made: dict[tuple[Step | None, Step | None], _Draft] = {}
         for ratio in RATIOS:  # fewer levels first
             for first, low in bottoms:
-                edges = [*first, low, *self._between(low, high, ratio), high]
-                for one in itertools.pairwise(edges):
-                    made[one] = made.get(one) or _Draft(self, lines, *one)
-                options.append([made[one] for one in itertools.pairwise(edges)])
+                add([*first, low, *self._between(low, high, ratio), high])
             best = min(options, key=lambda drafts: sum(draft.cost + COST_OF_A_LEVEL for draft in drafts))
-            is_cheap = sum(draft.cost for draft in best) < CHEAP
-            if is_cheap and not self.careful and max(draft.size for draft in best) < PRECISE_SUMMAND:
+            if not self.careful and self._is_good(best):
                 break
         if self.careful and max(draft.nodes for draft in best) > MOST_NODES:
             raise NumericalError("The levels of this run need more nodes than are allowed.")
         return best
+
+    def _is_good(self, drafts: list[_Draft]) -> bool:
+        """Whether levels cost little and have small summands."""
+        largest = LARGEST_SUMMAND_OF_CARE if self.careful else PRECISE_SUMMAND
+        return sum(draft.cost for draft in drafts) < CHEAP and max(draft.size for draft in drafts) < largest
 
     def _mass_above(self, grid: Grid, step: Step) -> float:
         power = forward_power(self.pair, np.zeros(1))

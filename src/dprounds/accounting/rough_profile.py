@@ -1,11 +1,14 @@
 """About delta over epsilon: the atoms of a sketch on one lattice, and the sum of all rounds by a Fourier transform.
 
+Of few rounds the masses themselves are convolved, which loses no digits however small delta is.
+
 It proves nothing: it says where levels should be made, and for which delta.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +25,9 @@ Array = NDArray[np.float64]
 # Points of the lattice, and deviations of the sum that it reaches below zero.
 POINTS = 2**12
 DEVIATIONS_BELOW = 9.0
+# Points of the lattice of few rounds, and up to how many rounds there are that: each power of two takes 0.1 ms.
+POINTS_OF_FEW = 2**10
+FEW_ROUNDS = 64
 # Below this delta, or this part of one over the rounds, the rounding of a transform would be seen: masses are tilted.
 LEAST_PLAIN = 1e-11
 LEAST_PLAIN_PER_ROUND = 1e-15
@@ -34,21 +40,36 @@ MOST_LATTICES = 4
 LEAST_RATIO, LARGEST_RATIO = 0.9, 1.8
 # Tilted masses tell a delta within this factor, as a logarithm, of the one that they are tilted for.
 FARTHEST = 15.0
+# Deltas of less than this are as good as nothing.
+LEAST_LOG_CONVOLVED = -600.0
+
+
+class _Tilt(NamedTuple):
+    """A tilt t of the masses, and between which logarithms of deltas they tell something then.
+
+    Where masses are `convolved` there is no tilt.
+    """
+
+    t: float
+    resolved: tuple[float, float]
+    convolved: bool = False
+
+
+CONVOLVED = _Tilt(0.0, (LEAST_LOG_CONVOLVED, 0.0), convolved=True)
 
 
 class RoughProfile:
-    """About delta at the epsilons of a lattice that reaches to `largest`, by masses tilted by t.
+    """About delta at the epsilons of a lattice that reaches to `largest`, by tilted masses."""
 
-    It tells a `log_delta` between those of `resolved`.
-    """
-
-    def __init__(self, sketch: Sketch, largest: float, t: float, resolved: tuple[float, float]) -> None:
-        self.is_tilted, self.resolved = t > 0, resolved
+    def __init__(self, sketch: Sketch, largest: float, tilt: _Tilt) -> None:
+        t, self.resolved, convolved = tilt
+        self.is_tilted = t > 0
+        points = POINTS_OF_FEW if convolved else POINTS
         below = DEVIATIONS_BELOW * min(sketch.deviation, largest)
-        self.step = (largest + below) / (POINTS - 4)
+        self.step = (largest + below) / (points - 4)
         count = int(largest / self.step) + 3
         self.losses: Array = self.step * np.arange(count, dtype=np.float64)
-        spectrum, log_scale = np.ones(POINTS // 2 + 1, dtype=np.complex128), 0.0
+        spectrum, log_scale = np.ones(points // 2 + 1, dtype=np.complex128), 0.0
         far_p = far_q = 0.0
         for (masses, losses), rounds in zip(sketch.atoms, sketch.rounds, strict=True):
             last = int(np.searchsorted(losses, largest, side="right"))
@@ -67,11 +88,13 @@ class RoughProfile:
             at = np.maximum(x, -0.5 * below) / self.step
             nearest = np.rint(at)
             apart, number, weights = at - nearest, nearest.astype(int), weights / total
-            spread = np.bincount(number % POINTS, weights * (1.0 - apart * apart), POINTS)
+            spread: Array = np.bincount(number % points, weights * (1.0 - apart * apart), points).astype(np.float64)
             for side in (-1, 1):
-                spread += np.bincount((number + side) % POINTS, 0.5 * weights * apart * (apart + side), POINTS)
-            spectrum *= np.exp(rounds * np.log(np.fft.rfft(spread)))
-        whole = np.maximum(np.fft.irfft(spectrum, POINTS)[:count], 0.0) * np.exp(log_scale - t * self.losses)
+                spread += np.bincount((number + side) % points, 0.5 * weights * apart * (apart + side), points)
+            if not convolved:
+                spectrum *= np.exp(rounds * np.log(np.fft.rfft(spread)))
+        whole = _power(spread, count, int(rounds)) if convolved else np.fft.irfft(spectrum, points)[:count]
+        whole = np.maximum(whole, 0.0) * np.exp(log_scale - t * self.losses)
         above = np.cumsum(whole[::-1])[::-1] - whole
         # delta at a point is that at the next one times e^-h, and (1 - e^-h) times the mass above it
         fallen = np.exp(-self.losses)
@@ -110,7 +133,7 @@ def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> t
     for _ in range(MOST_LATTICES):
         if not 0 < largest < math.inf:
             break
-        profile = RoughProfile(sketch, largest, *tilt)
+        profile = RoughProfile(sketch, largest, tilt)
         found = profile.epsilon(log_delta)
         if math.isnan(found):
             break
@@ -125,15 +148,39 @@ def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> t
 
 def rough_profile(sketch: Sketch, epsilon: float, saddle: Saddle) -> RoughProfile | None:
     """The profile around an epsilon, given its saddle point; None if there is no lattice for it."""
-    largest, tilt = BEYOND * max(epsilon, sketch.deviation), _tilt(sketch, saddle.log_delta(epsilon), saddle.t)
+    largest = BEYOND * max(epsilon, sketch.deviation)
     if not 0 < largest < math.inf:
         return None
-    return RoughProfile(sketch, largest, *tilt)
+    # a heavy tail misleads Laplace's method, which convolved masses do not need
+    tilt = CONVOLVED if _are_few(sketch) else _tilt(sketch, saddle.log_delta(epsilon), saddle.t)
+    return RoughProfile(sketch, largest, tilt)
 
 
-def _tilt(sketch: Sketch, log_delta: float, t: float) -> tuple[float, tuple[float, float]]:
-    """The tilt that resolves a delta, and between which logarithms of deltas it tells something."""
+def _are_few(sketch: Sketch) -> bool:
+    return len(sketch.rounds) == 1 and sketch.total <= FEW_ROUNDS
+
+
+def _tilt(sketch: Sketch, log_delta: float, t: float) -> _Tilt:
+    """The tilt that resolves a delta."""
     least = math.log(max(LEAST_PLAIN, LEAST_PLAIN_PER_ROUND * sketch.total))
     if log_delta > least:
-        return 0.0, (least, 0.0)
-    return t, (log_delta - FARTHEST, min(log_delta + FARTHEST, 0.0))
+        return _Tilt(0.0, (least, 0.0))
+    if _are_few(sketch):
+        return CONVOLVED
+    return _Tilt(t, (log_delta - FARTHEST, min(log_delta + FARTHEST, 0.0)))
+
+
+def _power(circle: Array, count: int, rounds: int) -> Array:
+    """Masses of a sum of rounds at the points 0, 1, ..., `count` - 1, given those of one round on a circle.
+
+    Sums that leave the lattice are dropped.
+    """
+    below = circle.size - count
+    one, found = np.roll(circle, below), None
+    while True:
+        if rounds & 1:
+            found = one if found is None else np.convolve(found, one)[below : below + circle.size]
+        rounds >>= 1
+        if not rounds:
+            return np.asarray(found)[below:]
+        one = np.convolve(one, one)[below : below + circle.size]

@@ -33,9 +33,11 @@ from dprounds.numerics.normal import normal_excess
 __all__ = ["ByLine", "Way", "ways_to_sums"]
 
 # All of these tune speed and tightness.
-# Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too.
+# Where brackets of a lattice, and of levels, are at most this part of delta wide, they serve for another epsilon too;
+# those of levels may be wider if epsilon is asked for, of which they leave as little open as the next number says.
 NARROW_LATTICE = 1e-4
 NARROW_LEVELS = 3e-9
+WIDEST_LEVELS = 1e-7
 # Levels that leave more than this part of epsilon open are made again; with care if they were made this near to it.
 NARROW_EPSILON = 8e-10
 NEAR_LAST = 0.01
@@ -59,6 +61,11 @@ LARGEST_RATE_OF_LEVELS = 0.2
 # A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and its values of K take as long as they
 # are far up: where q sqrt(T) is below this, levels are faster. It is twice as much if the noise is below ten.
 LEAST_SPREAD_OF_LINES = 0.04
+# With few rounds, and a noise of more than one over this deviation, a line falls late, and q sqrt(T) must be more: this
+# over the number of rounds.
+FEW_ROUNDS = 12
+LEAST_SPREAD_OF_FEW = 3.0
+DEVIATION_OF_FEW = 0.2
 # A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
@@ -259,7 +266,7 @@ class ByLevels:
         return Sums(
             epsilon,
             line,
-            narrow=min(NARROW_LEVELS, NARROW_EPSILON * steepness),
+            narrow=min(NARROW_LEVELS if self.log_delta is None else WIDEST_LEVELS, NARROW_EPSILON * steepness),
             reach=reach,
             believed=BELIEVED_OF_LEVELS * epsilon,
         )
@@ -412,7 +419,10 @@ def _levels_first(law: Composition) -> bool:
     pair = part.turnable
     if pair is None:
         return False
-    if pair.rate * math.sqrt(rounds) < LEAST_SPREAD_OF_LINES * (1.0 if pair.deviation < 0.1 else 2.0):
+    least = LEAST_SPREAD_OF_LINES * (1.0 if pair.deviation < 0.1 else 2.0)
+    if rounds <= FEW_ROUNDS and pair.deviation < DEVIATION_OF_FEW:
+        least = LEAST_SPREAD_OF_FEW / rounds
+    if pair.rate * math.sqrt(rounds) < least:
         return True
     spread = math.expm1(min(pair.deviation**2, 100.0))  # the variance of e^v / E[e^v], which is lognormal
     is_skewed = (spread + 3.0) * math.sqrt(spread) > LARGEST_SKEWNESS * math.sqrt(rounds)
