@@ -72,6 +72,18 @@ def test_two_rounds_from_the_definition_are_inside(sigma: float, rate: float, ep
     assert found.upper - found.lower <= 1e-7 * float(truth)
 
 
+@pytest.mark.parametrize("log_delta", [0.0, 3.0, -1e-9, -2000.0, math.nan, -math.inf])
+def test_whatever_delta_was_guessed_the_truth_is_inside(log_delta: float) -> None:
+    sigma, rate, epsilon, direction = TWO_ROUNDS[0]
+    truth, pair = two_rounds_delta(sigma, rate, epsilon, direction), TurnedNormal(sigma, rate, direction == "remove")
+    with np.errstate(all="ignore"):
+        try:
+            found = levels_near(pair, 2, epsilon=epsilon, log_delta=log_delta, tolerance=1e-10).at(epsilon)
+        except NumericalError:  # it says so
+            return
+    assert mpf(found.lower) <= truth <= mpf(found.upper)
+
+
 def test_a_stored_reference_is_what_its_function_computes() -> None:
     first = next(iter(kept["two_rounds_delta"]))
     assert computed(unwrap(two_rounds_delta), json.loads(first)) == kept["two_rounds_delta"][first]

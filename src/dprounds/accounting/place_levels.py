@@ -134,7 +134,8 @@ class _Places:
             raise NumericalError("The losses of this run are outside what doubles resolve.")
         last = LAST_POINT * max(1.0, 0.02 * self.scale / spread)
         ends = np.geomspace(FIRST_POINT, last, POINTS + int(4.0 * math.log(last / LAST_POINT)))
-        near, far = NEAR_LINES[0] * -log_delta, NEAR_LINES[1] * -log_delta
+        small = min(max(0.1, -log_delta), 1000.0)  # whatever was guessed of delta
+        near, far = NEAR_LINES[0] * small, NEAR_LINES[1] * small
         between = np.geomspace(near, far, NEAR_POINTS)
         self.r: Array = np.concatenate([ends[ends < 0.95 * near], between, ends[ends > 1.05 * far]]) / self.scale
         self.narrow = 1.0 / math.sqrt(SHARPNESS * max(math.log(rounds) - self.target, 4.0))
