@@ -40,9 +40,7 @@ LARGEST_FACTOR = 8.0
 MOST_SADDLE_STEPS = 100
 # A bracket of t so much wider than one is left where K bends faster than its differences tell.
 NARROWEST = 1e-4
-# K is taken for a parabola where its bend is within this factor of a normal law's; so often the kernel's part, which
-# is no parabola, is put in again.
-NEARLY_NORMAL = 1.5
+# So often the kernel's part, which is no parabola, is put in again.
 KERNEL_STEPS = 3
 TILT_RANGE = (1e-12, 1e15)
 # Each of truncation and aliasing is asked to stay below this part of delta, a thousandth of the precision promised.
@@ -135,7 +133,7 @@ def saddle_at_delta(law: Composition, log_delta: float, *, start: Saddle | float
     def move(here: Saddle) -> float:
         fall = here.log_delta(here.epsilon) - log_delta
         t = here.t
-        if 1.0 / NEARLY_NORMAL <= here.bend <= NEARLY_NORMAL:
+        if here.is_nearly_normal:
             # log delta falls by t^2 K''/2 and the kernel's part, which changes little and is put in again
             for _ in range(KERNEL_STEPS):
                 square = here.t**2 + 2.0 * (fall + here.log_kernel(t) - here.log_kernel(here.t)) / here.curvature

@@ -8,6 +8,9 @@ from functools import cached_property
 
 __all__ = ["Saddle"]
 
+# It only tunes speed: the factor within which K's bend is about a normal law's.
+NEARLY_NORMAL = 1.5
+
 
 @dataclass(frozen=True)
 class Saddle:
@@ -39,6 +42,11 @@ class Saddle:
     def bend(self) -> float:
         """By what factor K bends more than that of a normal law, t(t+1) over the variance, which has this value."""
         return self.curvature * self.t * (self.t + 1.0) / (2.0 * self.value) if self.value > 0 else math.inf
+
+    @property
+    def is_nearly_normal(self) -> bool:
+        """Whether K may be taken for a parabola."""
+        return 1.0 / NEARLY_NORMAL <= self.bend <= NEARLY_NORMAL
 
     def log_kernel(self, t: float) -> float:
         """What 1/(z(z+1)) adds to the logarithm of delta by Laplace's method, at another t with the same curvature."""

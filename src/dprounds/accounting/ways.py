@@ -112,15 +112,16 @@ class ByLine:
         if not self.law.most_nodes:
             raise no_line()  # before any value of K
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
-        by_laplace = saddle.epsilon_at(log_delta)
+        if saddle.is_nearly_normal:
+            return saddle.epsilon_at(log_delta)
         if saddle.bend <= BENT:  # about that of a normal law
-            return by_laplace
+            return saddle.epsilon
         t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
         proven = (np.asarray(self.law.log_moment(t).real) + log_zeta(t) - log_delta) / t
         best = int(np.argmin(proven))
-        if proven[best] < by_laplace:
+        if proven[best] < saddle.epsilon:
             self.start = float(t[best])
-        found = min(float(proven[best]), by_laplace)
+        found = min(float(proven[best]), saddle.epsilon)
         if not self.law.states_errors:
             return found
         # by two normal laws with the same K(1), which are close where many steps share the loss
