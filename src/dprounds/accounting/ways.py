@@ -69,6 +69,13 @@ DEVIATION_OF_FEW = 0.2
 # A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
+# Where M states errors of its own, and summands are larger than delta by the exponential of the first number, a line is
+# put at the lowest of these places, relative to the saddle point, where they are not larger by that of the second one.
+# A saddle point that moved by less than a small part of itself is the same.
+LOG_LOST = 5.0
+LOWER_PLACES = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5])
+LOG_WORTH = 0.5
+SAME_PLACE = 0.01
 # Nodes of a line that ends where it is seen to be small.
 MOST_UNPROVEN_NODES = 2**12
 # A probability below this has no relative precision in doubles.
@@ -106,22 +113,24 @@ class ByLine:
     start: Saddle | float = 1.0
     line: Line | None = None
     proven: bool = True
+    log_delta: float | None = None  # that was asked for
+    place: float = 0.0  # that the last line was made for
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
         if not self.law.most_nodes:
             raise no_line()  # before any value of K
+        self.log_delta = log_delta
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
-        if saddle.is_nearly_normal:
-            return saddle.epsilon_at(log_delta)
-        if saddle.bend <= BENT:  # about that of a normal law
-            return saddle.epsilon
+        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method tells nothing
+        if saddle.bend <= BENT and not is_last:  # about that of a normal law
+            return saddle.epsilon_at(log_delta) if saddle.is_nearly_normal else saddle.epsilon
         t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
         proven = (np.asarray(self.law.log_moment(t).real) + log_zeta(t) - log_delta) / t
         best = int(np.argmin(proven))
         if proven[best] < saddle.epsilon:
             self.start = float(t[best])
-        found = min(float(proven[best]), saddle.epsilon)
+        found = float(proven[best]) if is_last else min(float(proven[best]), saddle.epsilon)
         if not self.law.states_errors:
             return found
         # by two normal laws with the same K(1), which are close where many steps share the loss
@@ -138,6 +147,8 @@ class ByLine:
         if not self.proven:
             self.line = _line_until_small(self.law, saddle, epsilon, log_delta)
             return Sums(epsilon, self.line, reach=0.5 / saddle.width, believed=0.5 / saddle.width)
+        if self.law.states_errors and self.log_delta is not None:
+            return self._with_errors(saddle, epsilon, self.log_delta)
         for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
             line = line_near(
                 self.law,
@@ -161,6 +172,37 @@ class ByLine:
             value, slope = line.value_and_slope(epsilon)
             reach = min(reach, -value / slope) if value > 0 > slope else 0.0
         return Sums(epsilon, line, reach=reach)
+
+    def _with_errors(self, saddle: Saddle, epsilon: float, log_delta: float) -> Sums:
+        """A line of a law that states errors, made for the delta that was asked for: a heavy tail misleads Laplace.
+
+        Its place hardly moves with epsilon then, and one line may serve all of them.
+        """
+        t = self._lower_place(saddle, epsilon, log_delta)
+        if self.line is None or abs(t - self.place) > SAME_PLACE * t:
+            self.place = t
+            self.line = line_near(
+                self.law,
+                saddle if t == saddle.t else self.law.expand(t),
+                epsilon=epsilon,
+                log_delta=log_delta,
+                most_nodes=self.most_nodes,
+                smoothed=self.smoothed,
+            )
+        value, slope = self.line.value_and_slope(epsilon)
+        reach = min(0.5 / saddle.width, -value / slope) if value > 0 > slope else 0.0
+        return Sums(epsilon, self.line, reach=reach)
+
+    def _lower_place(self, saddle: Saddle, epsilon: float, log_delta: float) -> float:
+        """The saddle point, or, if summands are much larger than delta there, a smaller t where they hardly grow.
+
+        There a line needs fewer nodes.
+        """
+        t: NDArray[np.float64] = saddle.t * LOWER_PLACES
+        if saddle.value - saddle.t * epsilon - math.log(saddle.t * (1.0 + saddle.t)) - log_delta <= LOG_LOST:
+            return saddle.t
+        sizes = np.asarray(self.law.log_moment(t).real) - t * epsilon - np.log(t * (1.0 + t))
+        return float(t[np.flatnonzero(sizes <= sizes.min() + LOG_WORTH)[-1]])
 
 
 def _line_until_small(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> Line:

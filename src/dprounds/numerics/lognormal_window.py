@@ -95,8 +95,11 @@ MOST_POWER_IN_SPREADS = 16.0
 MOST_USEFUL = 10.0
 # An average of smaller modulus is raised to this, to bound what its error becomes in its t-th power.
 LEAST_AVERAGE = 0.01
-# Tilted laws are made at multiples of this over the deviation of S.
+# Tilted laws are made at multiples of this over the deviation of S; for lines, of more powers than a few with one real
+# part, at closer ones: the further a tilt is from the power, the more the errors of a Fourier sum grow.
 SPACING = 1.0
+SPACING_OF_LINES = 0.125
+FEW_POWERS = 4
 # The window must lie this far above zero.
 LEAST_X = 0.05
 # Chernoff's bound of small S is taken piece by piece; each is further from the middle by this factor.
@@ -167,8 +170,9 @@ class LognormalWindow:
             here = np.flatnonzero(w.real == real)
             if not abs(real) * self.spread <= MOST_POWER_IN_SPREADS:
                 raise NumericalError("A mean of lognormal values is not resolved at such a power.")
-            number = round(abs(real) * self.spread / SPACING)
-            logs[here], errors[here] = _remembered_tilted(self, number).means(real, w.imag[here])
+            spacing = SPACING if here.size <= FEW_POWERS else SPACING_OF_LINES
+            tilt = spacing * round(abs(real) * self.spread / spacing)
+            logs[here], errors[here] = _remembered_tilted(self, tilt).means(real, w.imag[here])
         return Means(logs, errors)
 
     @property
@@ -185,7 +189,7 @@ class LognormalWindow:
         fall: Array = -0.5 * (self.deviation * s) ** 2 / self.count * (1.0 - 8.0 * UNIT_ROUNDOFF)
         if not self.is_cut:
             return fall
-        table = _remembered_tilted(self, round(abs(power) * self.spread / SPACING))
+        table = _remembered_tilted(self, SPACING * round(abs(power) * self.spread / SPACING))
         return np.logaddexp(fall, table.log_face(power) + math.log(2.0 / self.deviation) - np.log(s))
 
     def average_for(self, tilts: Array, turn: float) -> Average:
@@ -603,7 +607,6 @@ def _odd_and_smooth(least: int) -> int:
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _remembered_tilted(of: LognormalWindow, number: int) -> Tilted:
-    """The law tilted by so many steps, towards larger values for positive powers."""
-    step = SPACING / of.spread
-    return Tilted(of, number * step if of.is_cut else -number * step)
+def _remembered_tilted(of: LognormalWindow, tilt: float) -> Tilted:
+    """The law tilted by this over the deviation of S, towards larger values for positive powers."""
+    return Tilted(of, tilt / of.spread if of.is_cut else -tilt / of.spread)
