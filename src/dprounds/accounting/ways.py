@@ -74,7 +74,7 @@ BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
 # A saddle point that moved by less than a small part of itself is the same.
 LOG_LOST = 5.0
 LOWER_PLACES = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5])
-LOG_WORTH = 0.5
+LOG_WORTH = 0.25
 SAME_PLACE = 0.01
 # Nodes of a line that ends where it is seen to be small.
 MOST_UNPROVEN_NODES = 2**12
