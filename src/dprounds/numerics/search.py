@@ -281,10 +281,6 @@ FURTHER_AROUND = np.array([-1.0, 1.0]) * np.log(4.0)
 OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
 # At this relative width of the bracket a smooth minimum is known to the square of it, about the last digit.
 NARROW = 1e-7
-# In a bracket no wider than this a smooth function is its parabola to some digits, and where that one is no lower than
-# by this part nothing is left to gain.
-STRAIGHT = 1e-3
-GAIN = 1e-14
 
 
 class Minimum(NamedTuple):
@@ -375,22 +371,18 @@ def _next_bracket(points: _Points, narrow: float) -> Array | None:
     width = log_x[2] - log_x[0]
     if width <= narrow * max(1.0, abs(log_x[1])):
         return None
-    vertex, least = _vertex(log_x, values)
-    if width <= STRAIGHT and values[1] - least <= GAIN * abs(least):
-        return None
-    inner = np.exp(np.clip(vertex + width * OFFSETS, log_x[0], log_x[2]))
+    inner = np.exp(np.clip(_vertex(log_x, values) + width * OFFSETS, log_x[0], log_x[2]))
     return np.unique(np.append(inner, points.x[three]))
 
 
-def _vertex(x: Array, y: Array) -> tuple[float, float]:
-    """Where the parabola through three points is least, and its value there; the middle and -inf if it is nowhere."""
+def _vertex(x: Array, y: Array) -> float:
+    """Where the parabola through three points is least; the middle point if it has no such place."""
     left, right = x[1] - x[0], x[2] - x[1]
     with np.errstate(all="ignore"):  # a bend that is nothing, or not finite, has no vertex
         fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
-        bend = (rise - fall) / (left + right)  # half of the second derivative
-        slope = (fall * right + rise * left) / (left + right)
-        vertex, least = x[1] - slope / (2.0 * bend), y[1] - slope * slope / (4.0 * bend)
-    return (float(vertex), float(least)) if bend > 0 and np.isfinite(vertex) else (float(x[1]), -math.inf)
+        bend = rise - fall
+        vertex = x[1] - (fall * right + rise * left) / (2.0 * bend)
+    return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
 
 
 def largest_integer(
