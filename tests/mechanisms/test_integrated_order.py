@@ -131,3 +131,9 @@ def test_a_row_of_deltas_falls_and_is_about_what_each_epsilon_is_told_by_itself(
     assert (np.diff(row) <= 0).all()
     for epsilon, delta in zip(epsilons[-3:].tolist(), row[-3:].tolist(), strict=True):
         assert math.log(delta) <= 0.95 * math.log(run.delta(epsilon=epsilon))
+
+
+@pytest.mark.parametrize("rounds", [100, 200])
+def test_some_hundred_rounds_cost_no_more_than_their_profile_proves(rounds: int) -> None:
+    run = FixedSizeSampled(Gaussian(1.5), batch_size=256, dataset_size=60_000) * rounds
+    assert run.epsilon(delta=1e-5) <= run.account.profile.epsilon(1e-5).upper

@@ -48,7 +48,7 @@ POOR_IN_A_ROW = 0.5
 # A delta that is wanted to about this part of itself.
 ROUGH = 0.1
 # Laplace's method is asked of no fewer rounds, and may be off by so much, as a logarithm.
-LEAST_ROUNDS_OF_LAPLACE = 64
+LEAST_ROUNDS_OF_LAPLACE = 512
 MARGIN_OF_LAPLACE = 0.5
 # The same where a lower bound would be a little smaller if it is off by more.
 MARGIN_BELOW = 0.05
