@@ -114,7 +114,7 @@ def test_the_excess_falls_with_epochs_and_with_the_batch_size() -> None:
     assert min(by_size) >= 0
 
 
-@pytest.mark.parametrize(("epsilon", "sizes"), [(1.0, [4, 256]), (0.1, [32])])
+@pytest.mark.parametrize(("epsilon", "sizes"), [(1.0, [4, 256]), (0.1, [32]), (1000.0, [2048])])
 def test_the_excess_of_a_renyi_account_is_that_of_its_least_noise(epsilon: float, sizes: list[int]) -> None:
     """Also where the best order is at a bend of the curve, as for small batches."""
     found = frontier(4_000, epsilon=epsilon, delta=1e-5, epochs=10, batch_sizes=[*sizes, 1024, 4_000])
@@ -221,6 +221,9 @@ def test_no_epochs_bring_shuffled_batches_near_the_floor() -> None:
         ({"batch_sizes": 256}, "batch_sizes must be a list"),
         ({"sampling": "sorted"}, "sampling must be one of 'poisson'"),
         ({"sampling": "none", "batch_sizes": [256]}, "batch_sizes must be the whole data set, 4000"),
+        ({"dataset_size": 10**308}, r"dataset_size must be an integer in \[1, 9007199254740992\]"),
+        ({"epochs": None, "rounds": 1e300}, r"rounds must be an integer in \[1, 9007199254740992\]"),
+        ({"epochs": None, "examples": 1e300}, r"examples must be an integer in \[1, 9007199254740992\]"),
     ],
 )
 def test_what_is_refused(changed: dict[str, Any], message: str) -> None:
@@ -236,6 +239,7 @@ def test_what_is_refused(changed: dict[str, Any], message: str) -> None:
         ({"min_rounds": 0}, "min_rounds must be an integer"),
         ({"within": math.nan}, r"within must be in \(0, inf\)"),
         ({"habit": 5_000}, r"habit must be an integer in \[1, 4000\]"),
+        ({"habit": 64, "sampling": "none", "batch_sizes": None}, "habit must be the whole data set, 4000"),
     ],
 )
 def test_what_a_best_plan_refuses(changed: dict[str, Any], message: str) -> None:
@@ -246,6 +250,8 @@ def test_what_a_best_plan_refuses(changed: dict[str, Any], message: str) -> None
 def test_too_few_rounds_and_a_budget_that_needs_no_noise_are_infeasible() -> None:
     with pytest.raises(InfeasibleError, match="No batch size makes 125 rounds within 2 epochs: the most is 32"):
         best_plan(4_000, **BUDGET, epochs=2, batch_sizes=[256])
+    with pytest.raises(InfeasibleError, match=r"1e\+308 epochs make more rounds than the 2\^53 that"):
+        best_plan(4_000, **BUDGET, epochs=1e308, batch_sizes=[256])
     # a record that is seen with probability delta needs no noise
     with pytest.raises(InfeasibleError, match="With batches of 1 for 1 rounds: Every noise_multiplier"):
         frontier(10**6, **BUDGET, rounds=1, batch_sizes=[1])

@@ -61,6 +61,9 @@ SENTENCES = [
     ("rounds --steps 10", "--steps has no place here: it is what is asked for."),
     ("noise --sigma 10", "--sigma has no place here: it is what is asked for."),
     ("convert --sigma 10", "No such option: --sigma\n"),
+    # two values, of which one would be forgotten
+    ("epsilon --delta 1e-5 --noise-multiplier 1 --rounds 3 --delta=1e-6", "--delta is given twice: leave one of them"),
+    ("statement --noise-multiplier 1 --rounds 3 --delta 1e-5 --rounds 4", "--rounds is given twice: leave one of them"),
     # sampling that is half said
     (f"rounds {BUDGET} --noise-multiplier 1 --dataset-size 60000", "--batch-size is missing: the sampling rate is"),
     ("epsilon --delta 1e-5 --noise-multiplier 1 --rounds 3 --dataset-size 9", "--batch-size is missing"),
@@ -224,3 +227,18 @@ def test_an_interruption_has_a_code_of_its_own_and_no_traceback(
     code, out, err = dprounds(f"rounds {BUDGET} --noise-multiplier 20")
     assert (code, out) == (130, "")
     assert err in ("", "Error: Interrupted.\n")
+
+
+def test_a_file_name_of_many_letters_does_not_fill_the_terminal(dprounds: Command) -> None:
+    code, out, err = dprounds(f"epsilon --delta 1e-5 --run {'x' * 100_000}")
+    assert (code, out) == (1, "")
+    assert err.endswith("cannot be read: File name too long.\n")
+    assert len(err) < 1000
+
+
+def test_a_ledger_that_cannot_be_served_is_named_by_its_flag(dprounds: Command) -> None:
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("sqlalchemy")
+    code, out, err = dprounds("serve --port 0 --ledger foo://")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: --ledger must name a")

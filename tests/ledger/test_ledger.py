@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import socket
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 from dprounds import ApproximateDP, Gaussian, Laplace, ParameterError, PoissonSampled, PureDP, UnsupportedError
-from dprounds.ledger import BudgetExceededError, JobStateError, Ledger, LedgerError, export
+from dprounds.ledger import BudgetExceededError, JobStateError, Ledger, LedgerError, database, export
 from dprounds.ledger.filters import UNIT
 from dprounds.ledger.pricing import Here
 from dprounds.mechanisms import Mechanism, Run
@@ -410,6 +411,18 @@ def test_an_empty_job_costs_nothing(ledger: Ledger) -> None:
 def test_a_url_that_keeps_nothing_is_refused(url: str) -> None:
     with pytest.raises(ParameterError, match="url must name"):
         Ledger(url)
+
+
+def test_a_server_that_never_answered_is_not_waited_for_as_long_as_other_writers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr(database, "FIRST_ANSWER", 0.05)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"postgresql://127.0.0.1:{taken.getsockname()[1]}/budget"
+        with pytest.raises(LedgerError, match=r"does not answer: .* Check that it runs"):
+            Ledger(url, timeout=1e6)
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, math.nan])

@@ -11,10 +11,15 @@ from dprounds.cli.asked import plain
 from dprounds.cli.options import flag
 from dprounds.cli.output import FileError
 from dprounds.errors import PrivacyError
+from dprounds.questions.vocabulary import QUESTIONS
 
 __all__ = ["main"]
 
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+# Commands each of whose flags has one value.
+WITH_FLAGS_ONCE = {*QUESTIONS, "certify", "statement"}
+# Of a longer sentence, as one that repeats a file name of many thousand letters, the middle is left out.
+MOST_LETTERS = 800
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     """The exit code of the question that was typed, at once if it is plain, and otherwise by Typer."""
+    repeated = _repeated_flag(given)
+    if repeated is not None:
+        return _refused(f"{repeated} is given twice: leave one of them out.", BAD_USAGE)
     asked = plain(given)
     if asked is not None:
         asked()
@@ -60,6 +68,18 @@ def _run(given: list[str]) -> int:
     return code if isinstance(code, int) else ANSWERED
 
 
+def _repeated_flag(given: Sequence[str]) -> str | None:
+    """A flag that was typed twice, of which only the last value would count."""
+    seen: set[str] = set()
+    for word in given[1:] if given and given[0] in WITH_FLAGS_ONCE else ():
+        written = word.partition("=")[0]
+        if written in seen:
+            return written
+        if written.startswith("--") and written != "--":
+            seen.add(written)
+    return None
+
+
 def _discard_output() -> None:
     """Send what is still to be printed to nowhere, so that the end of Python does not stumble over it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,7 +87,10 @@ def _discard_output() -> None:
 
 def _refused(sentence: str, code: int) -> int:
     if sentence and sys.stderr is not None:  # without arguments there is help, and nothing to add
-        print(f"Error: {' '.join(sentence.split())}", file=sys.stderr)
+        words = " ".join(sentence.split())
+        if len(words) > MOST_LETTERS:
+            words = f"{words[: MOST_LETTERS // 2]} … {words[-MOST_LETTERS // 2 :]}"
+        print(f"Error: {words}", file=sys.stderr)
     return code
 
 

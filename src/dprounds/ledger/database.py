@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -26,6 +27,8 @@ SERIALIZATION_FAILURE, DEADLOCK, UNIQUE_VIOLATION = "40001", "40P01", "23505"
 SHUTTING_DOWN, CRASHED, STARTING = "57P01", "57P02", "57P03"
 LOCK_TIMEOUT, NO_STATE = "55P03", ""
 FIRST_PAUSE, LONGEST_PAUSE = 0.01, 0.5  # seconds between two attempts
+# Seconds that a server is given that has never answered: it may be starting, but as a rule its address is wrong.
+FIRST_ANSWER = 1.5
 # Any number that only this library uses: two processes that make the tables at once wait for each other.
 TABLES_LOCK = 0x64_70_72_6F
 
@@ -46,6 +49,7 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.engine = self._engine()
         self._process = os.getpid()
+        self._has_answered = False
         try:
             if self.read(version_of) != len(STEPS):
                 self.write(self._migrated)
@@ -88,15 +92,19 @@ class Database:
         if os.getpid() != self._process:  # after a fork, the connections belong to the parent
             self.engine.dispose(close=False)
             self._process = os.getpid()
-        end, pause = time.monotonic() + self.timeout, FIRST_PAUSE
+        began, pause = time.monotonic(), FIRST_PAUSE
         options: dict[str, Any] = {"is_write": write}
         if not (write or self.is_sqlite):
             options["isolation_level"] = "REPEATABLE READ"  # one state for all that is read
         while True:
             try:
                 with self.engine.connect().execution_options(**options) as connection, connection.begin():
+                    self._has_answered = True
                     return work(connection)
             except DBAPIError as error:
+                # an error that has a code is an answer
+                self._has_answered = self._has_answered or getattr(error.orig, "sqlstate", None) is not None
+                end = began + (self.timeout if self._has_answered else min(self.timeout, FIRST_ANSWER))
                 if not (_may_be_tried_again(error) and time.monotonic() + pause < end):
                     raise self._trouble(error) from error
             except PoolTimeoutError as error:
@@ -133,7 +141,8 @@ class Database:
         if getattr(error.orig, "sqlstate", None) == LOCK_TIMEOUT:
             return LedgerError(f"Waited {self.timeout:g} s for another writer to {self.name}, which did not end.")
         if error.connection_invalidated or "connection" in said:
-            return LedgerError(f"The database {self.name} does not answer: {said}")
+            advice = "Check that it runs, and that the address is right."
+            return LedgerError(f"The database {self.name} does not answer: {said.rstrip('.')}. {advice}")
         return LedgerError(f"The ledger {self.name} does not work: {said}")
 
     def _engine(self) -> Engine:
@@ -143,7 +152,9 @@ class Database:
                 event.listen(engine, "connect", _durable_sqlite)
                 event.listen(engine, "begin", _begin_sqlite)
                 return engine
-            engine = create_engine(self.url, pool_size=4, max_overflow=12)
+            # a host that drops what it is sent would otherwise be waited for a long time
+            patience = {} if "connect_timeout" in self.url.query else {"connect_timeout": math.ceil(self.timeout)}
+            engine = create_engine(self.url, pool_size=4, max_overflow=12, connect_args=patience)
         except ModuleNotFoundError as error:
             raise UnsupportedError(
                 f"PostgreSQL needs {error.name}. In a checkout of dprounds: pip install '.[postgres]'"

@@ -67,6 +67,8 @@ DEFAULT_SIZES = 12
 # Nobody trains privately with smaller batches, and Rényi accounts of them are expensive.
 LEAST_DEFAULT_SIZE = 16
 POSITIVE = _validate.Interval.parse("(0, inf)")
+# Beyond this, doubles no longer count one by one.
+LARGEST_COUNT = 2**53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +86,8 @@ class Compute:
             raise ParameterError("Give one of {epochs}, {rounds} and {examples}: how long training may take.", one="")
         return cls(
             epochs=None if epochs is None else _validate.real("epochs", epochs, POSITIVE),
-            rounds=None if rounds is None else _validate.count("rounds", rounds, least=1),
-            examples=None if examples is None else _validate.count("examples", examples, least=1),
+            rounds=None if rounds is None else _validate.count("rounds", rounds, least=1, most=LARGEST_COUNT),
+            examples=None if examples is None else _validate.count("examples", examples, least=1, most=LARGEST_COUNT),
         )
 
     def rounds_of(self, loader: Loader, batch_size: int, dataset_size: int) -> int:
@@ -235,7 +237,7 @@ class Planner:
     @classmethod
     def of(cls, dataset_size: int, epsilon: float, delta: float, sampling: str) -> Planner:
         """One whose arguments are checked."""
-        records = _validate.count("dataset_size", dataset_size, least=1)
+        records = _validate.count("dataset_size", dataset_size, least=1, most=LARGEST_COUNT)
         epsilon = _validate.real("epsilon", epsilon, POSITIVE)
         delta = _validate.real("delta", delta, _validate.DELTA)
         loader = LOADERS[_validate.choice("sampling", sampling, tuple(LOADERS))]
@@ -274,7 +276,15 @@ class Planner:
 
     def size(self, name: str, batch_size: float) -> int:
         """One batch size."""
-        return _validate.count(name, batch_size, least=1, most=self.dataset_size)
+        found = _validate.count(name, batch_size, least=1, most=self.dataset_size)
+        if self.loader.name == "none" and found != self.dataset_size:
+            raise ParameterError(
+                "{argument} must be the whole data set, {most}, if every round sees every record, got {value}.",
+                argument=name,
+                most=self.dataset_size,
+                value=found,
+            )
+        return found
 
     def frontier(self, sizes: Sequence[int], compute: Compute, trends: Trends | None = None) -> Frontier:
         """The rows of all sizes that make a round."""
@@ -284,6 +294,10 @@ class Planner:
             raise InfeasibleError(
                 f"Not one round of {min(sizes):,} records fits within {compute}.",
                 advice="Train longer, or with smaller batches.",
+            )
+        if max(lengths.values()) > LARGEST_COUNT:
+            raise InfeasibleError(
+                f"{compute} make more rounds than the 2^53 that doubles count one by one.", advice="Train for less."
             )
         trends = Trends() if trends is None else trends
         # from the largest, whose noise is next to a closed form
@@ -326,12 +340,11 @@ class Planner:
             renyi = Guess(math.nan, math.nan)
             if with_renyi:
                 # what a Rényi account asks for in addition changes slowly too
-                more, order = trends.foretold("more", at), trends.foretold("log order", at)
-                renyi = self.renyi_noise(
-                    make_run, math.exp(more or 0.0) * plan.value, None if order is None else math.exp(order), found
-                )
+                more, above_one = trends.foretold("more", at), trends.foretold("order above one", at)
+                order = None if above_one is None else 1.0 + math.exp(above_one)
+                renyi = self.renyi_noise(make_run, math.exp(more or 0.0) * plan.value, order, found)
                 trends.add("more", at, math.log(renyi.value / plan.value))
-                trends.add("log order", at, math.log(renyi.order))
+                trends.add("order above one", at, math.log(renyi.order - 1.0))
         except InfeasibleError as error:
             raise InfeasibleError(f"With batches of {batch_size:,} for {rounds:,} rounds: {error}") from None
         records = self.loader.records_per_round(batch_size, self.dataset_size)

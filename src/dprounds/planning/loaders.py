@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dprounds.errors import ParameterError
 from dprounds.mechanisms import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Run, Shuffled
 from dprounds.mechanisms.base import Mechanism
 
@@ -42,17 +41,6 @@ def batches_per_epoch(batch_size: int, dataset_size: int) -> int:
     return -(-dataset_size // batch_size)
 
 
-def _whole(noise: float, batch: int, records: int) -> Mechanism:
-    if batch != records:
-        raise ParameterError(
-            "{argument} must be the whole data set, {most}, if every round sees every record, got {value}.",
-            argument="batch_sizes",
-            most=records,
-            value=batch,
-        )
-    return Gaussian(noise)
-
-
 LOADERS = {
     loader.name: loader
     for loader in (
@@ -72,6 +60,6 @@ LOADERS = {
             lambda noise, batch, records: Shuffled(Gaussian(noise), batches_per_epoch(batch, records)),
             is_by_epochs=True,
         ),
-        Loader("none", _whole),
+        Loader("none", lambda noise, batch, records: Gaussian(noise)),  # a batch is all records
     )
 }

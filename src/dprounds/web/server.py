@@ -181,7 +181,13 @@ def serve(
             # in a thread of its own: some browsers return only when they are closed
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    app = create_app(workers=workers, seconds=seconds, hosts=(host, *hosts), ledger=ledger)
+    try:
+        app = create_app(workers=workers, seconds=seconds, hosts=(host, *hosts), ledger=ledger)
+    except ParameterError as error:
+        listening.close()
+        if error.argument == "url":  # of the ledger
+            raise ParameterError(error.sentence, argument="ledger", advice=error.advice, **error.fields) from None
+        raise
     with listening:
         _Server(_config(app), ready).run(sockets=[listening])
 
