@@ -389,6 +389,19 @@ def test_an_output_that_is_closed_or_full_is_no_traceback(where: str, code: int)
     assert done.stderr.count("\n") <= 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epsilon --noise-multiplier 1 --rounds 10 --delta 1e-5",
+        "statement --noise-multiplier 1 --rounds 10 --delta 1e-5",
+    ],
+)
+def test_a_reader_that_has_seen_enough_is_no_failure(line: str) -> None:
+    command = f"{sys.executable} -m dprounds {line} | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def by_typer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("dprounds.cli.entry.plain", lambda given: None)

@@ -217,7 +217,7 @@ def test_a_token_is_shown_once_listed_and_revoked(ledger: Typed) -> None:
         ("create a --all-budgets --scope root", "--scope must be one of 'read', 'spend', 'admin', got 'root'."),
         ("create a --all-budgets --expires-at soon", "--expires-at must be a date or a time"),
         ("create a --all-budgets --expires-at 2001-01-01", "--expires-at must be in the future"),
-        ("revoke a", "--name must be that of a token: there is none named 'a'."),
+        ("revoke a", "NAME must be that of a token: there is none named 'a'."),
     ],
 )
 def test_a_token_that_is_wrong_is_refused_in_one_line(ledger: Typed, line: str, said: str) -> None:

@@ -16,6 +16,8 @@ from dprounds.questions.vocabulary import QUESTIONS
 __all__ = ["main"]
 
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+# With which Typer and Rich end a program whose reader is gone.
+BROKEN_PIPE = 1
 # Commands each of whose flags has one value.
 WITH_FLAGS_ONCE = {*QUESTIONS, "certify", "statement"}
 # Of a longer sentence, as one that repeats a file name of many thousand letters, the middle is left out.
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(sentence, BAD_USAGE if _is_bad_usage(error) else REFUSED)
     except KeyboardInterrupt:
         return _refused("Interrupted.", INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+    except (BrokenPipeError, SystemExit) as end:  # the reader, such as `head`, has seen enough
+        if isinstance(end, SystemExit) and end.code != BROKEN_PIPE:
+            raise
         _discard_output()
         return ANSWERED
     except OSError as error:  # what the commands read and write they answer for themselves; this is the terminal

@@ -56,9 +56,13 @@ def _plain(text: str) -> float:
     return int(text) if digits.isdecimal() and len(digits) <= MOST_DIGITS else double(text)
 
 
+# Arguments that are typed as words without a flag, as the help of their commands names them.
+WITHOUT_FLAG = {"name": "NAME"}
+
+
 def flag(name: str) -> str:
-    """The flag of an argument."""
-    return f"--{name.replace('_', '-')}"
+    """The flag of an argument, or its name in the help if it has none."""
+    return WITHOUT_FLAG.get(name) or f"--{name.replace('_', '-')}"
 
 
 # The flag that is meant by what people call the same thing elsewhere.
