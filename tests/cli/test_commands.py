@@ -26,7 +26,7 @@ from dprounds import (
     min_noise_multiplier,
     rdp_from_dp,
 )
-from dprounds.cli import main, options
+from dprounds.cli import entry, main, options
 from dprounds.cli.asked import plain
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.plots.style import ENDINGS
@@ -387,6 +387,18 @@ def test_an_output_that_is_closed_or_full_is_no_traceback(where: str, code: int)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 1
+
+
+def test_a_command_computes_in_one_thread_unless_another_number_was_chosen() -> None:
+    """Threads that wait for each other made some answers take three times as long, and seven on a busy machine."""
+    chosen = {"OMP_NUM_THREADS": "4"}
+    entry.compute_alone(chosen)
+    assert chosen == {"OMP_NUM_THREADS": "4"}
+    code = "import dprounds.cli as c, os, sys; c.main(['--version']); assert 'numpy' not in sys.modules; "
+    code += "print(os.environ['OPENBLAS_NUM_THREADS'])"
+    bare = {name: value for name, value in os.environ.items() if name not in entry.THREADS}
+    done = subprocess.run([sys.executable, "-c", code], env=bare, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "1"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from io import TextIOWrapper
 
 from dprounds.cli.asked import plain
@@ -13,9 +13,11 @@ from dprounds.cli.output import FileError
 from dprounds.errors import PrivacyError
 from dprounds.questions.vocabulary import QUESTIONS
 
-__all__ = ["main"]
+__all__ = ["compute_alone", "main"]
 
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
+# What NumPy's libraries read when they are loaded.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 # With which Typer and Rich end a program whose reader is gone.
 BROKEN_PIPE = 1
 # Commands each of whose flags has one value.
@@ -27,6 +29,8 @@ MOST_LETTERS = 800
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that was typed; whatever goes wrong takes one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if "numpy" not in sys.modules:
+        compute_alone(os.environ)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal without Greek letters shows their codes
             stream.reconfigure(errors="backslashreplace")
@@ -48,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return _refused(f"The answer cannot be printed: {error.strerror or error}.", REFUSED)
     return code
+
+
+def compute_alone(environment: MutableMapping[str, str]) -> None:
+    """Ask for one thread, unless the number was chosen: threads of matrices this small wait for each other, busily."""
+    if not any(name in environment for name in THREADS):
+        environment.update(dict.fromkeys(THREADS, "1"))
 
 
 def _run(given: list[str]) -> int:
