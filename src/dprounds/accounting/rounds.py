@@ -16,7 +16,7 @@ from dprounds.accounting.profile import unproven_epsilon
 from dprounds.errors import NumericalError
 from dprounds.numerics.search import RootSearch, root_by_secants
 
-__all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_secants", "rounds_on_lines"]
+__all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_laplace", "rounds_by_secants", "rounds_on_lines"]
 
 # The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
 LINES = 3
@@ -26,9 +26,15 @@ MOST_STEPS_ON_LINE = 30
 # Where every value takes a new line: from one digit, half again as many at each step, to what suffices for a guess.
 MOST_SECANTS_OF_SUMS = 8
 NEAR = 1e-3
-# About how fast delta grows with the rounds, on logarithms: an overestimate, so that the first step is no leap.
+# About how fast delta grows with the rounds, on logarithms, of many rounds and of few.
 STEEP = 20.0
+GROWTH = 2.0
 LONGEST = 1.0
+# Laplace's method is off by more than this, and its first guess may be off by much more.
+NEAR_BY_LAPLACE = 1e-2
+FAR = 6.0
+# Its slope is a difference between this part of the rounds and them.
+MORE = 1.1
 # A step of Newton's method that is so short leaves about the square of it.
 SETTLED = 1e-7
 
@@ -55,18 +61,45 @@ def rounds_on_lines(law_of: Callable[[int], Composition], *, epsilon: float, del
     return rounds
 
 
-def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float) -> float:
-    """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own."""
-    return _or_else(
-        guess,
-        root_by_secants(
-            lambda rounds: _log(delta_of(int(rounds))) - math.log(delta),
-            guess,
-            slope=STEEP,
-            settled=NEAR,
-            most_steps=MOST_SECANTS_OF_SUMS,
-        ),
+def rounds_by_laplace(
+    law_of: Callable[[int], Composition], *, epsilon: float, delta: float, guess: float
+) -> tuple[float, float]:
+    """About the same by Laplace's method, which takes a saddle point for each value and no sum; and the slope of delta.
+
+    Guarantee
+    ---------
+    None: it proves nothing. Raises `NumericalError` where there is no saddle point.
+    """
+
+    def excess(rounds: float) -> float:
+        return saddle_at_epsilon(law_of(max(round(rounds), 1)), epsilon).log_delta(epsilon) - math.log(delta)
+
+    found = root_by_secants(
+        excess, guess, slope=GROWTH, settled=NEAR_BY_LAPLACE, longest=FAR, most_steps=MOST_SECANTS_OF_SUMS
     )
+    rounds = max(round(_or_else(guess, found)), 1)
+    more = math.ceil(MORE * rounds)
+    slope = (excess(more) - excess(rounds)) / math.log(more / rounds)
+    return float(rounds), slope if 0 < slope < math.inf else GROWTH
+
+
+def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float, slope: float = GROWTH) -> float:
+    """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own.
+
+    The first step goes by `slope`, that of the logarithm of delta over that of the rounds.
+    """
+    search, rounds = RootSearch(0.0, math.inf, rises=True, on_logs=True, slope=slope), max(round(guess), 1)
+    for _ in range(MOST_SECANTS_OF_SUMS):
+        found = search.following(float(rounds), _log(delta_of(rounds)) - math.log(delta))
+        if not 0 < found < math.inf:
+            return guess
+        # a step is no leap, and one to the next round is the last
+        found = min(max(found, rounds * math.exp(-LONGEST)), rounds * math.exp(LONGEST))
+        following = max(round(found), 1)
+        if abs(following - rounds) <= max(1.0, NEAR * rounds):
+            return found
+        rounds = following
+    return float(rounds)
 
 
 def parameter_on_lines(

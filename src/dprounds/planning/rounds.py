@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
-from dprounds.accounting.rounds import rounds_by_secants, rounds_on_lines
+from dprounds.accounting.rounds import rounds_by_laplace, rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError
 from dprounds.guarantee import Guarantee
 from dprounds.mechanisms.base import Release, Run
@@ -175,8 +175,11 @@ def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: fl
                 lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + each * guess
             )
             return max((total - before.rounds) / each, 0.0)
+    near = {"guess": guess}
     with suppress(NumericalError):
-        return rounds_by_secants(
-            lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, guess=guess
+        near["guess"], near["slope"] = rounds_by_laplace(
+            lambda rounds: (before + step * rounds).law(), epsilon=epsilon, delta=delta, guess=guess
         )
+    with suppress(NumericalError):
+        return rounds_by_secants(lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, **near)
     return guess
