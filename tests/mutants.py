@@ -32,6 +32,8 @@ ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 LOADERS = ("tests/mechanisms/test_error_terms_of_loaders.py",)
+MODULUS = ("tests/numerics/test_modulus.py",)
+SAMPLED_LAPLACE = ("tests/mechanisms/test_sampled_laplace_decay.py",)
 INTEGRALS = ("tests/accounting/test_integrated.py",)
 ORDERS = ("tests/mechanisms/test_integrated_order.py",)
 CHECKER = (
@@ -561,6 +563,24 @@ MUTANTS: dict[str, Mutant] = {
     "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),
     "discrete_pair: MASS_ERROR": Mutant(zero("MASS_ERROR", "mechanisms.discrete_pair"), TERMS),
     "discrete_pair: LOSS_UNITS": Mutant(zero("LOSS_UNITS", "mechanisms.discrete_pair"), TERMS),
+    "modulus: rise between two points": Mutant(
+        without("numerics.modulus", "log_moduli_between", "0.25 * variance", "0.0 * variance"), MODULUS
+    ),
+    "modulus: variance": Mutant(without("numerics.modulus", "variance_above", "2.0 * math", "0.0 * math"), MODULUS),
+    "sampled Laplace: by parts": Mutant(
+        without("mechanisms.sampled_laplace_decay", "far_up", "math.log(2.0) + np", "-99.0 + np"), SAMPLED_LAPLACE
+    ),
+    "sampled Laplace: below a cut": Mutant(
+        without("mechanisms.sampled_laplace_decay", "far_up", "below=below[:-1]", "below=below[:-1] - np.inf"),
+        SAMPLED_LAPLACE,
+    ),
+    "sampled Laplace: atoms": Mutant(
+        without("mechanisms.sampled_laplace_decay", "far_up", "atoms=math.log(0.5)", "atoms=-99.0"), SAMPLED_LAPLACE
+    ),
+    "profile: delta of the largest losses": Mutant(
+        without("accounting.profile", "_all_at_their_largest", " + math.log(-math.expm1(missing))", ""),
+        ("tests/accounting/test_profile.py",),
+    ),
     "levels: alias above": Mutant(level_forgets("f_above"), of_levels("test_aliases_above_count")),
     "levels: alias below": Mutant(level_forgets("f_below"), of_levels("test_aliases_below_count")),
     "levels: truncation": Mutant(level_forgets("log_ceiling"), of_levels("test_nodes_beyond_the_last_count")),

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from contextvars import copy_context
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,13 @@ import pytest
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition, LossLaw
-from dprounds.accounting.profile import Profile
+from dprounds.accounting.profile import Profile, _all_at_their_largest
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import (
     ApproximateDP,
     DiscreteGaussian,
+    DiscretePair,
     Gaussian,
     Laplace,
     PoissonSampled,
@@ -278,3 +280,22 @@ def test_a_computation_that_is_left_half_way_is_freed_without_a_complaint(monkey
     assert complaints == []
     with pytest.raises(NumericalError, match="outside what doubles resolve"), WithinDoubles():
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_all_rounds_at_their_largest_loss_bound_epsilon_from_below(rounds: int, delta: float) -> None:
+    """Against the sum over all outcomes, in arbitrary precision."""
+    p, q = (0.5, 0.25, 0.25), (0.25, 0.25, 0.5)
+    found = _all_at_their_largest(DiscretePair(p, q).law("remove") * rounds, delta)
+    with mp.workdps(40):
+        outcomes = list(product(range(3), repeat=rounds))
+        losses = [(mp.fprod(p[i] for i in one), mp.fprod(q[i] for i in one)) for one in outcomes]
+        at = mp.fsum(max(a - mp.exp(mp.mpf(found)) * b, 0) for a, b in losses)
+        assert at >= delta
+        if delta < 1e-5:
+            assert found > 0.999 * rounds * math.log(2.0)
+
+
+def test_a_delta_above_that_event_is_not_bounded_by_it() -> None:
+    assert _all_at_their_largest(DiscretePair((0.5, 0.25, 0.25), (0.25, 0.25, 0.5)).law("remove") * 2, 0.3) == 0.0

@@ -122,7 +122,9 @@ def laplace_mechanism(scale: Number, z: Number, *, rate: Number = 1, direction: 
     with mp.workdps(DIGITS):
         p, q = directed(laplace(1, scale), laplace(0, scale), rate, direction)
         z, scale = mp.mpmathify(z), mp.mpf(scale)
-        steepness = (1 + abs(z)) / scale
+        # the logarithm of a mixture rises by its share of the log-ratio, which is at most this
+        share = min(mp.mpf(1), mp.mpf(rate) * mp.exp(1 / scale) / (1 - mp.mpf(rate))) if rate < 1 else mp.mpf(1)
+        steepness = (1 + abs(z) * share) / scale
         reach = 60 * scale
         middle = spaced(0, 1, 8 / (8 + steepness))
         tails = [*spaced(-reach, 0, scale * 4)[:-1], *middle, *spaced(1, 1 + reach, scale * 4)[1:]]

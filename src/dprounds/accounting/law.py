@@ -112,6 +112,8 @@ class LossLaw:
         ``ceiling(t, s)``, for an increasing row s: upper bounds of the real part of K on the half-lines from
         ``t + is`` upward, or up to half of K's period if the losses lie on a lattice; ``inf`` where none is known. None
         where nothing is known to fall: then K(t) is the bound.
+    fewest_falling
+        Of fewer rounds than this the ceiling is not asked for, since they hardly fall. It tunes speed.
     cells
         The masses of intervals of the loss under P and Q, from which a lattice is made; None where they are unknown.
     excess
@@ -163,6 +165,7 @@ class LossLaw:
     log_moment: Callable[[Numbers], Numbers]
     of: object = "A law"
     ceiling: Ceiling | None = None
+    fewest_falling: float = 0.0
     cells: CellsOf | None = None
     excess: Excess | None = None
     summed: Callable[[int], Sum | None] | None = None
@@ -304,7 +307,7 @@ class Composition:
 
         They hold on half-lines, or up to half of K's period where all losses lie on one lattice.
         """
-        ceilings = [self._ceiling_of(law) for law, _ in self.parts]
+        ceilings = [self._ceiling_of(law, rounds) for law, rounds in self.parts]
         if all(ceiling is None for ceiling in ceilings):
             return None
         total, done = np.zeros_like(s), set()
@@ -324,14 +327,16 @@ class Composition:
             total += rounds * (np.full_like(s, flat) if ceiling is None else np.minimum(ceiling(saddle.t, s), flat))
         return total
 
-    def _ceiling_of(self, law: LossLaw) -> Ceiling | None:
+    def _ceiling_of(self, law: LossLaw, rounds: int) -> Ceiling | None:
         """The ceiling of a part: a law on a lattice rises again after its period, if the others have another one."""
+        if rounds < law.fewest_falling:
+            return None
         return law.ceiling if law.lattice is None or self.lattice is not None else None
 
     @cached_property
     def falls(self) -> bool:
         """Whether a part is known to fall along the line."""
-        return any(self._ceiling_of(law) is not None for law, _ in self.parts)
+        return any(self._ceiling_of(law, rounds) is not None for law, rounds in self.parts)
 
     @cached_property
     def infinite_mass(self) -> float:

@@ -54,6 +54,8 @@ MARGIN_OF_LAPLACE = 0.5
 MARGIN_BELOW = 0.05
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
+# A round is about at its largest loss if it is within this part of it.
+NEAR_LARGEST = 1e-9
 # Where one value of K bounds delta, if no saddle point is found.
 SCANNED = (10.0, 100.0, 1e3, 1e4)
 # The same for the less expensive direction, relative to where the line of the other one is.
@@ -383,11 +385,37 @@ def _summed_epsilon(
 
 def _below_cap(law: Composition, delta: float) -> float:
     """An epsilon close to the largest loss at which delta is proven not to be met; 0 if none is found."""
+    known = _all_at_their_largest(law, delta)
+    if law.max_loss - known <= WIDE * law.max_loss:
+        return known
     for gap in CAP_GAPS:
         with suppress(NumericalError):
             if _delta(law, law.max_loss * (1.0 - gap)).lower >= delta:
-                return law.max_loss * (1.0 - gap)
-    return 0.0
+                return max(known, law.max_loss * (1.0 - gap))
+    return known
+
+
+def _all_at_their_largest(law: Composition, delta: float) -> float:
+    """The epsilon at which the event A that all rounds have about their largest loss shows delta; 0 if it does not.
+
+    Delta is at least P(A) - exp(epsilon) Q(A), which is more than `delta` below log((P(A) - delta) / Q(A)).
+    """
+    log_p = log_q = size = 0.0
+    for part, rounds in law.parts:
+        if part.cells is None or not 0 < part.max_loss < math.inf:
+            return 0.0
+        cells = part.cells(np.array([part.max_loss * (1.0 - NEAR_LARGEST)]))
+        p, q = float(cells.p[1] - cells.p_error[1]), float(cells.q[1] + cells.q_error[1])
+        if not (p > LEAST_RESOLVED and q > LEAST_RESOLVED):
+            return 0.0
+        log_p += rounds * math.log(p)
+        log_q += rounds * math.log(q)
+        size += rounds * (1.0 - math.log(p) - math.log(q))
+    rounding = 8.0 * UNIT_ROUNDOFF * (size + 1.0 - math.log(delta))
+    missing = math.log(delta) - log_p + rounding  # the logarithm of delta over P(A)
+    if not missing < 0:
+        return 0.0
+    return max(log_p - log_q + math.log(-math.expm1(missing)) - rounding, 0.0)
 
 
 def _is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -> bool:

@@ -295,6 +295,7 @@ class PoissonSampled(Accounted, Mechanism):
             of=self,
             log_moment=partial(cumulants, sampled.laws_at),
             ceiling=sampled.ceiling,
+            fewest_falling=sampled.fewest_falling,
             cells=None if inner.cells is None else partial(sampled_cells, inner.cells, rate, direction),
             excess=None if inner.excess is None else partial(sampled_excess, inner.excess, rate, direction),
             turnable=sampled.turnable,

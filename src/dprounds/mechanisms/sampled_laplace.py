@@ -8,6 +8,7 @@ what counts lies at the ends, in layers as thin as one over the order.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache, partial
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from dprounds.accounting.cells import Cells, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD
+from dprounds.mechanisms.sampled_laplace_decay import sampled_laplace_ceiling
 from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.cumulant import TiltableLaw, cumulants
 from dprounds.numerics.mixture import Mixture, log_mixture, log_mixture_inverse, mixture_law
 from dprounds.numerics.quadrature import panel_rule, scale_above, scale_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -46,6 +48,8 @@ LEAST_NOISE_OF_LINES = 0.02
 MOST_NOISE = 1e100
 # A quadrature gets longer as it goes up the line.
 MOST_NODES_OF_LINES = 2**8
+# A line is tried where it falls by this exponent at least.
+FALL_OF_LINES = 10.0
 
 
 def _octaves(t: Array) -> list[tuple[NDArray[np.intp], float, float]]:
@@ -80,10 +84,15 @@ def _edges(a: float, rate: float, powers: Array, s: float) -> Array:
 
 def sampled_laplace_pair(b: float, rate: float, direction: str) -> SampledLaw:
     """The law of the sampled privacy loss of a Laplace pair, with what its quadrature can do."""
+    laws_at = partial(laplace_sampled_laws, b, rate, direction)
+    most_nodes = MOST_NODES_OF_LINES if b >= LEAST_NOISE_OF_LINES else 0
+    ceiling = partial(sampled_laplace_ceiling, partial(cumulants, laws_at), b, rate, direction)
     return SampledLaw(
-        laws_at=partial(laplace_sampled_laws, b, rate, direction),
+        laws_at=laws_at,
         largest_order=np.inf if LEAST_NOISE_OF_ORDERS <= b <= MOST_NOISE else 0.0,
-        most_nodes=MOST_NODES_OF_LINES if b >= LEAST_NOISE_OF_LINES else 0,
+        most_nodes=most_nodes,
+        ceiling=ceiling if most_nodes else None,
+        fewest_falling=FALL_OF_LINES / (-0.5 * math.expm1(-1.0 / b)),  # over what is between the atoms
     )
 
 

@@ -50,7 +50,7 @@ class SampledLaw(NamedTuple):
         Up to here the moments are computed; beyond, sampling is not credited.
     most_nodes
         How many values of K a line may cost; 0 where K is out of reach of any line.
-    ceiling, lattice, turnable, family, member
+    ceiling, fewest_falling, lattice, turnable, family, member
         As for a `LossLaw`.
     """
 
@@ -58,6 +58,7 @@ class SampledLaw(NamedTuple):
     largest_order: float
     most_nodes: int
     ceiling: Callable[[float, Array], Array] | None = None
+    fewest_falling: float = 0.0
     lattice: Lattice | None = None
     turnable: Turnable | None = None
     family: Family | None = None

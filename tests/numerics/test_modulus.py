@@ -1,0 +1,48 @@
+"""Between points at which a characteristic function is known its modulus does not rise by more than the bound."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from dprounds.numerics.modulus import log_moduli_between, variance_above
+
+
+def test_a_peak_between_two_points_is_below_the_bound() -> None:
+    """Of two equal masses the modulus is that of a cosine, which is one at every multiple of pi."""
+    for distance in (1e-3, 0.1, 0.5, 1.0):
+        points = math.pi + distance * np.array([-0.5, 0.5])
+        (found,) = log_moduli_between(points, np.log(np.abs(np.cos(points))), 1.0)
+        assert found >= 0.0
+        (without,) = log_moduli_between(points, np.log(np.abs(np.cos(points))), 0.0)
+        assert without < 0.0
+        # a quarter of the variance times the square of the distance is what it takes, up to the fourth order
+        (less,) = log_moduli_between(points, np.log(np.abs(np.cos(points))), 1.0 - 0.4 * distance * distance)
+        assert less < 0.0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_value_of_a_random_law_is_above_the_bound(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    masses, losses = dice.dirichlet(np.full(6, 0.4)), dice.normal(size=6) * np.exp(dice.normal(size=6))
+    variance = float(masses @ (losses - masses @ losses) ** 2)
+    points = np.sort(dice.uniform(0.0, 20.0, 40))
+
+    def log_moduli(s: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.log(np.abs((masses * np.exp(1j * np.multiply.outer(s, losses))).sum(axis=-1))))
+
+    found = log_moduli_between(points, log_moduli(points), variance * (1.0 + 1e-12))
+    for low, high, bound in zip(points[:-1], points[1:], found, strict=True):
+        assert (log_moduli(np.linspace(low, high, 101)) <= bound + 1e-13).all()
+
+
+def test_a_variance_is_not_below_the_true_one() -> None:
+    for h in (1e-3, 0.1, 1.0, 3.0):
+        for p in (0.5, 0.1, 1e-3):  # two masses, one apart
+            values = [math.log1p(p * math.expm1(x)) for x in (-h, 0.0, h)]
+            found = variance_above(h, values[0] + values[2] - 2.0 * values[1])
+            assert found >= p * (1.0 - p) * (1.0 - 1e-9)
+    assert variance_above(1e-2, 1e-4) == pytest.approx(1.0, rel=1e-4)
