@@ -422,9 +422,11 @@ def by_typer(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[
 
 
 PLAIN = [
+    "statement --noise-multiplier 20 --rounds 500 --delta 1e-5",
+    "statement --noise-multiplier=1.1 --batch-size 256 --dataset-size 60000 --epochs 6 --delta 1e-5 --format json",
     "rounds --epsilon 6 --delta 1e-5 --noise-multiplier 20 --json",
     "epsilon --delta=1e-5 --noise-multiplier 1.1 --sampling-rate 256/60000 --rounds 1e3 --json --method exact",
-    "epsilon --delta 1e-3 --delta 1e-5 --mechanism laplace --noise-multiplier 2 --rounds 10 --json",
+    "epsilon --delta 1e-5 --mechanism laplace --noise-multiplier 2 --rounds 10 --json",
     "rounds --spent docs/howto/spent.json --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sampling-rate 0.01 --json",
     "convert --order 8 --rdp 0.5 --delta 1e-5 --json",
 ]

@@ -7,12 +7,13 @@ messages. `plain` understands only what cannot be meant otherwise. All that it d
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dprounds.cli.options import flag, read_number
 from dprounds.cli.output import opened, show
+from dprounds.cli.publishing import FORMATS, publish
 from dprounds.questions.numbers import BeyondDoublesError
 from dprounds.questions.vocabulary import MECHANISMS, QUESTIONS, WORDS, Question
 
@@ -55,28 +56,57 @@ def default_of(name: str) -> str | None:
 
 
 def plain(arguments: Sequence[str]) -> Callable[[], None] | None:
-    """What asks the question that was typed, or None if Typer has to read it."""
-    question = QUESTIONS.get(arguments[0]) if arguments else None
-    if question is None or question.is_curve or COMPLETION in os.environ:
+    """What asks the question that was typed, or prints its statement; None if Typer has to read it."""
+    if not arguments or COMPLETION in os.environ:
         return None
-    names = {flag(name): name for name in (*question.flags, *question.files)}
-    typed: dict[str, Any] = {name: default_of(name) for name in names.values()}
-    json, rest = False, list(arguments[1:])
+    if arguments[0] == "statement":
+        return _plain_statement(arguments[1:])
+    question = QUESTIONS.get(arguments[0])
+    if question is None or question.is_curve:
+        return None
+    typed = _typed(question, (*question.flags, *question.files), arguments[1:], {"--json": ()})
+    if typed is None:
+        return None
+    json = typed.pop("json", None) is not None
+    return lambda: ask(question, json=json, plot=None, **typed)
+
+
+def _plain_statement(arguments: Sequence[str]) -> Callable[[], None] | None:
+    """The same for ``dprounds statement``, without a certificate."""
+    question = QUESTIONS["epsilon"]  # whose words describe a run and its δ
+    names = [*(name for name in question.flags if name != "method"), "run"]
+    typed = _typed(question, names, arguments, {"--format": FORMATS})
+    if typed is None:
+        return None
+    form, run, delta = typed.pop("format", "text"), typed.pop("run"), typed.pop("delta")
+    return lambda: publish(run=run, delta=delta, certificate=None, form=form, typed=typed)
+
+
+def _typed(
+    question: Question, names: Sequence[str], arguments: Sequence[str], words: Mapping[str, Sequence[str]]
+) -> dict[str, Any] | None:
+    """What was typed after the flags of these names, and after others that take a word or none; None for Typer."""
+    flags = {flag(name): name for name in names}
+    typed: dict[str, Any] = {name: default_of(name) for name in names}
+    rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        if word == "--json":
-            json = True
+        if word in words and not words[word]:
+            typed[word[2:]] = word
             continue
         written, equals, value = word.partition("=")
-        if written not in names or not (equals or rest):
+        if (written not in flags and not words.get(written)) or not (equals or rest):
             return None
         if not equals:
             value = rest.pop(0)
-        found = _value(question, names[written], value)
+        if written in flags:
+            found = _value(question, flags[written], value)
+        else:
+            found = value if value in words[written] else None
         if found is None:
             return None
-        typed[names[written]] = found
-    return lambda: ask(question, json=json, plot=None, **typed)
+        typed[flags.get(written, written[2:])] = found
+    return typed
 
 
 def _value(question: Question, name: str, text: str) -> float | str | Path | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,9 +10,10 @@ import typer
 
 from dprounds.cli.options import number
 from dprounds.cli.output import FileError, opened
+from dprounds.cli.publishing import FORMATS, known_records, publish, remark_on
 from dprounds.cli.question import file_option, typed_option
 from dprounds.questions.vocabulary import ANSWER, BUDGET, QUESTIONS, WORDS
-from dprounds.questions.wording import delta_advice, delta_remark, holds_for
+from dprounds.questions.wording import delta_advice, holds_for
 
 if TYPE_CHECKING:  # the library loads when it is asked, not for --help
     from dprounds.certificates import Claim
@@ -74,7 +74,7 @@ def certify(
     if out is None:
         raise questions.QuestionError("{argument} is missing: name the file of the certificate.", argument="out")
     if (delta is None) == (epsilon is None):
-        advice = f"Of δ: {delta_advice(_records(typed))}." if delta is None else ""
+        advice = f"Of δ: {delta_advice(known_records(typed))}." if delta is None else ""
         raise questions.QuestionError("Give either {argument} or {epsilon}.", argument="delta", advice=advice)
     release = questions.run_of(questions.Setting(**typed), opened(run))
     claim = certificates.certify(release, delta=delta, epsilon=epsilon, two_sided=two_sided, digits=digits)
@@ -85,7 +85,7 @@ def certify(
     print(claim.sentence)
     print(_held_for(claim))
     print(f"Written to {out}, SHA-256 {claim.sha256}.")
-    _remark_on(claim.delta, typed, is_answer=delta is None)
+    remark_on(claim.delta, typed, is_answer=delta is None)
 
 
 def _held_for(claim: Claim) -> str:
@@ -96,20 +96,6 @@ def _held_for(claim: Claim) -> str:
     sampled = "poisson" if any("sampling_rate" in part for part in parts) else None
     by_noise = all("noise_multiplier" in part for part in parts)
     return holds_for(claim.claimed["relation"], sampled, given="sensitivity" if by_noise else "round")
-
-
-def _records(typed: dict[str, Any]) -> int | None:
-    """The number of records, if it was typed."""
-    from dprounds.questions.rows import known_size
-
-    return known_size(typed.get("dataset_size"))
-
-
-def _remark_on(delta: float, typed: dict[str, Any], *, is_answer: bool = False) -> None:
-    """Say that a δ is too large for the number of records, on stderr: what is printed may go into a file."""
-    remark = delta_remark(delta, _records(typed), is_answer=is_answer)
-    if remark is not None:
-        print(remark, file=sys.stderr)
 
 
 vars(certify)["__signature__"] = _signature(
@@ -135,9 +121,6 @@ def verify(
     claim = certificates.verify(certificate)
     print(claim.sentence)
     print(_held_for(claim))
-
-
-FORMATS = ("text", "markdown", "latex", "json")
 
 
 def _format(text: str) -> str:
@@ -173,19 +156,7 @@ def statement(
 
     Example: dprounds statement --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
     """
-    from dprounds import certificates, questions
-
-    release = questions.run_of(questions.Setting(**typed), opened(run))
-    if delta is None and certificate is None:
-        raise questions.QuestionError(
-            f"{{argument}} is missing: {delta_advice(_records(typed))}.",
-            argument="delta",
-            advice="Or give a {certificate}.",
-        )
-    claim = None if certificate is None else certificates.verify(certificate)
-    found = release.statement(delta=delta, certificate=claim)
-    print(found if form == "text" else getattr(found, form)())
-    _remark_on(float(found.delta), typed)
+    publish(run=run, delta=delta, certificate=certificate, form=form, typed=typed)
 
 
 vars(statement)["__signature__"] = _signature(
