@@ -31,7 +31,7 @@ def log_moduli_between(points: Array, log_moduli: Array, variance: float) -> Arr
     Examples
     --------
     >>> log_moduli_between(np.array([1.0, 2.0]), np.array([-0.5, -2.0]), 1.0).round(6)
-    array([-0.241161])
+    array([-0.240731])
     """
     squares = np.expm1(2.0 * log_moduli)  # less one
     most = np.maximum(squares[:-1], squares[1:]) + 0.25 * variance * np.diff(points) ** 2
