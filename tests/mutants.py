@@ -32,6 +32,7 @@ ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
 LOADERS = ("tests/mechanisms/test_error_terms_of_loaders.py",)
+WATCHED = ("tests/accounting/test_watched_line.py",)
 MODULUS = ("tests/numerics/test_modulus.py",)
 SAMPLED_LAPLACE = ("tests/mechanisms/test_sampled_laplace_decay.py",)
 INTEGRALS = ("tests/accounting/test_integrated.py",)
@@ -576,6 +577,22 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "sampled Laplace: atoms": Mutant(
         without("mechanisms.sampled_laplace_decay", "far_up", "atoms=math.log(0.5)", "atoms=-99.0"), SAMPLED_LAPLACE
+    ),
+    "watched line: beyond what is watched": Mutant(
+        without(
+            "accounting.watched_line",
+            "_Watched.ceiling",
+            "gone = np.maximum(s, end)",
+            "gone = np.maximum(s, 9.0 * end)",
+        ),
+        WATCHED,
+    ),
+    "watched line: rise between two points": Mutant(
+        without("accounting.watched_line", "_bounds", "part.variance", "0.0"), WATCHED
+    ),
+    "watched_line: BOUND_ERROR": Mutant(zero("BOUND_ERROR", "accounting.watched_line"), WATCHED),
+    "sampled_laplace_decay: BOUND_ERROR": Mutant(
+        zero("BOUND_ERROR", "mechanisms.sampled_laplace_decay"), SAMPLED_LAPLACE
     ),
     "profile: delta of the largest losses": Mutant(
         without("accounting.profile", "_all_at_their_largest", " + math.log(-math.expm1(missing))", ""),

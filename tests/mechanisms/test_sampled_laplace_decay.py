@@ -14,6 +14,7 @@ from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
 from dprounds.mechanisms import Laplace, PoissonSampled
 from dprounds.mechanisms import sampled_laplace_decay as decay
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from tests.references import moments
 
 DIRECTIONS = ("remove", "add")
@@ -123,3 +124,8 @@ def test_few_rounds_close_to_the_largest_loss_are_narrow() -> None:
     """That all rounds have their largest loss shows it."""
     found = (PoissonSampled(Laplace(4.6), 0.27) * 2).guarantee(delta=5.5e-10)
     assert found.upper - found.lower <= 1e-6 * found.upper
+
+
+def test_the_constant_of_the_proof_counts_its_roundings() -> None:
+    """A bound is a logarithm of sums of exponentials, each of fewer than 16 operations; two of them are added."""
+    assert decay.BOUND_ERROR >= 32 * UNIT_ROUNDOFF

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Protocol
@@ -27,6 +28,7 @@ from dprounds.accounting.rough_profile import RoughProfile, rough_epsilon, rough
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import NARROW, Sum, Sums
+from dprounds.accounting.watched_line import watched_line
 from dprounds.errors import NumericalError
 from dprounds.numerics.normal import normal_excess
 
@@ -80,6 +82,8 @@ SAME_PLACE = 0.01
 MOST_UNPROVEN_NODES = 2**12
 # A probability below this has no relative precision in doubles.
 LEAST_PROBABILITY = 1e-300
+# Fewer rounds do not fall far enough for a line that is watched.
+FEWEST_WATCHED = 16
 # From so many rounds on a line is tried before a finite sum.
 MANY_ROUNDS = 64
 
@@ -105,7 +109,10 @@ class Way(Protocol):
 
 @dataclass
 class ByLine:
-    """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing."""
+    """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing.
+
+    One that is `watched` ends where its values are known to stay small, whatever its law knows of them.
+    """
 
     law: Composition
     smoothed: bool = True
@@ -115,12 +122,17 @@ class ByLine:
     proven: bool = True
     log_delta: float | None = None  # that was asked for
     place: float = 0.0  # that the last line was made for
+    watched: bool = False
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
         if not self.law.most_nodes:
             raise no_line()  # before any value of K
         self.log_delta = log_delta
+        if self.watched and self.law.has_cells:
+            found = _roughly(self.law, log_delta)
+            if found is not None:
+                return found
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
         is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method tells nothing
         if saddle.bend <= BENT and not is_last:  # about that of a normal law
@@ -150,14 +162,7 @@ class ByLine:
         if self.law.states_errors and self.log_delta is not None:
             return self._with_errors(saddle, epsilon, self.log_delta)
         for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
-            line = line_near(
-                self.law,
-                saddle,
-                epsilon=epsilon,
-                log_delta=log_delta,
-                most_nodes=self.most_nodes,
-                smoothed=self.smoothed,
-            )
+            line = self._near(saddle, epsilon, log_delta)
             value = line.value_and_slope(epsilon)[0]
             if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
                 break
@@ -203,6 +208,32 @@ class ByLine:
             return saddle.t
         sizes = np.asarray(self.law.log_moment(t).real) - t * epsilon - np.log(t * (1.0 + t))
         return float(t[np.flatnonzero(sizes <= sizes.min() + LOG_WORTH)[-1]])
+
+    def _near(self, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
+        if self.watched:
+            return watched_line(self.law, saddle, epsilon=epsilon, log_delta=log_delta)
+        return line_near(
+            self.law,
+            saddle,
+            epsilon=epsilon,
+            log_delta=log_delta,
+            most_nodes=self.most_nodes,
+            smoothed=self.smoothed,
+        )
+
+
+def _roughly(law: Composition, log_delta: float) -> float | None:
+    """About the epsilon at a delta, by the rough profile of the cells; None if they do not tell it."""
+    with suppress(NumericalError):
+        sketch = Sketch(law)
+        least = sketch.deviation * math.sqrt(-2.0 * log_delta)
+        by_saddle = math.inf
+        with suppress(NumericalError):
+            by_saddle = sketch.epsilon(log_delta)
+        found, _ = rough_epsilon(sketch, log_delta, min(by_saddle, HEAVY * least), sketch.start)
+        if 0 < found < math.inf:
+            return found
+    return None
 
 
 def _line_until_small(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
@@ -439,12 +470,18 @@ def ways_to_sums(
     levels_first = has_levels and _levels_first(law)
     if levels_first:
         yield ByLevels(law, known_sketch=sketch)
+    # what is watched is known to `LOG_MOMENT_ERROR`, and not to errors that laws state themselves
+    is_watched = law.lattice is None and law.most_nodes > 0 and law.rounds >= FEWEST_WATCHED and not law.states_errors
+    if is_watched and not law.falls:
+        yield ByLine(law, start=start, watched=True)
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
     if summed is not None and line_first:
         yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
+    if is_watched and law.falls and len(law.parts) > 1:
+        yield ByLine(law, start=start, watched=True)
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below, log_delta=log_delta)
     if law.is_cheap and (law.has_cells or not on_line):
