@@ -581,10 +581,14 @@ MUTANTS: dict[str, Mutant] = {
     "watched line: beyond what is watched": Mutant(
         without(
             "accounting.watched_line",
-            "_Watched.ceiling",
+            "_beyond",
             "gone = np.maximum(s, end)",
             "gone = np.maximum(s, 9.0 * end)",
         ),
+        WATCHED,
+    ),
+    "watched line: two Gaussians of a density": Mutant(
+        without("accounting.watched_line", "_beyond", "+ np.log(2.0 + 2.0 * half_variance * s * s)", "+ 0.0 * s"),
         WATCHED,
     ),
     "watched line: rise between two points": Mutant(

@@ -15,7 +15,7 @@ from dprounds.accounting import watched_line as module
 from dprounds.accounting.law import Composition
 from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.profile import Profile
-from dprounds.accounting.watched_line import _Watched, watched_line
+from dprounds.accounting.watched_line import _beyond, _Watched, watched_line
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import DiscreteGaussian, DiscretePair, PoissonSampled
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -136,3 +136,15 @@ def test_a_law_with_errors_of_its_own_is_not_watched() -> None:
     law = replace(part, moment_error=lambda z: np.full(z.shape, 1e-9)) * n
     with np.errstate(all="ignore"), pytest.raises(NumericalError):
         watched_line(law, saddle_at_epsilon(law, epsilon), epsilon=epsilon, log_delta=math.log(1e-9))
+
+
+@pytest.mark.parametrize("step", [0.03, 0.5, 4.0])
+def test_all_terms_beyond_a_point_add_up_to_no_more_than_one_gaussian_of_its_bound(step: float) -> None:
+    """Those of a density, whose terms are below two Gaussians, the second of which begins where the first is small."""
+    low, top, half_variance, end, s = 0.0, 22.5, 0.5, 9.0, 6.0
+    places = s + step * np.arange(1, math.ceil(40.0 / step))
+    total = step * np.exp(np.where(places < end, low, top) - half_variance * places**2).sum()
+    (found,) = _beyond(np.array([low]), top, half_variance, end, np.array([s]))
+    assert total <= math.exp(found) / (2.0 * half_variance * s)
+    if step < 1.0:  # that no term exceeds the larger of the two is not enough
+        assert total > math.exp(low - half_variance * s * s) / (2.0 * half_variance * s)

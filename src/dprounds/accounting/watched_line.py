@@ -48,7 +48,7 @@ FIRST_LOOK = 32
 # Spacing of the three points of the axis that tell the variance, relative to t.
 SPACING = 0.25
 # Margins: what the exponents of a bound should be below those that are needed.
-MARGIN = 1.0
+MARGIN = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +87,22 @@ class _Watched(Composition):
         worst = np.append(np.maximum.accumulate(bounds[:last][::-1])[::-1], -math.inf)
         at = np.searchsorted(points[: last + 1], s)
         watched = np.where(at < worst.size, worst[np.minimum(at, worst.size - 1)], -math.inf)
+        smoothed = _beyond(watched, top, 0.5 * variance, end, s) + 0.5 * variance * square
         gone = np.maximum(s, end)
-        smoothed = np.maximum(
-            watched + 0.5 * variance * (square - s * s), top + 0.5 * variance * (square - gone * gone)
-        )
         return np.where(
             s * s > square, smoothed + BOUND_ERROR * (abs(top) + variance * (square + gone * gone)), math.inf
         )
+
+
+def _beyond(watched: Array, top: float, half_variance: float, end: float, s: Array) -> Array:
+    """What bounds a sum beyond each s whose terms are below two Gaussians, one up to the `end` and one from there on.
+
+    With B the larger of the two where each of them begins, no term exceeds exp(B), and all that lie at least h <= s
+    apart add up, times h, to no more than exp(B) (1/vs + 1/vs + h): this is B with the logarithm of that, over 1/vs.
+    """
+    gone = np.maximum(s, end)
+    larger = np.maximum(watched - half_variance * s * s, top - half_variance * gone * gone)
+    return np.asarray(larger + np.log(2.0 + 2.0 * half_variance * s * s))
 
 
 class _Part:

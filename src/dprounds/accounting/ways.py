@@ -472,18 +472,22 @@ def ways_to_sums(
         yield ByLevels(law, known_sketch=sketch)
     # what is watched is known to `LOG_MOMENT_ERROR`, and not to errors that laws state themselves
     is_watched = law.lattice is None and law.most_nodes > 0 and law.rounds >= FEWEST_WATCHED and not law.states_errors
-    if is_watched and not law.falls:
-        yield ByLine(law, start=start, watched=True)
+    is_watched = is_watched and (not law.falls or len(law.parts) > 1)
+    watched = ByLine(law, start=start, watched=True)
+    if is_watched and not law.falls and law.is_cheap:
+        yield watched
     if on_line:
         yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
     if summed is not None and line_first:
         yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
-    if is_watched and law.falls and len(law.parts) > 1:
-        yield ByLine(law, start=start, watched=True)
+    if is_watched and law.falls:
+        yield watched
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below, log_delta=log_delta)
+    if is_watched and not law.falls and not law.is_cheap:  # values of K far up take longer than a lattice
+        yield watched
     if law.is_cheap and (law.has_cells or not on_line):
         yield ByLine(law, True, most_nodes, start)
 
