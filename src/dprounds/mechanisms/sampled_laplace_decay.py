@@ -119,9 +119,9 @@ def sampled_laplace_ceiling(
         for octave in np.unique(octaves).tolist():
             here = octaves == octave
             known[here] = np.real(log_moment(z[here])) - value
-        # what K may err by, relative to the size of what it is made of
-        error = 2.0 * LOG_MOMENT_ERROR * (abs(value) + largest * points + np.abs(known))
-        return np.asarray(np.minimum(known + error, 0.0))
+        # what M may err by, relative to M(t) and to the size of what K is made of
+        error = 2.0 * LOG_MOMENT_ERROR * (abs(value) + largest * points)
+        return np.asarray(np.minimum(np.log(np.exp(np.minimum(known, 0.0)) + error), 0.0))
 
     points, known = _halved(first, log_moduli, variance)
     moduli = log_moduli_between(points, known, variance)
