@@ -591,6 +591,9 @@ MUTANTS: dict[str, Mutant] = {
         without("accounting.watched_line", "_beyond", "+ np.log(2.0 + 2.0 * half_variance * s * s)", "+ 0.0 * s"),
         WATCHED,
     ),
+    "modulus: error of a value": Mutant(
+        without("numerics.modulus", "log_moduli_above", "+ error", "+ 0.0 * error"), ("tests/numerics/test_modulus.py",)
+    ),
     "watched line: rise between two points": Mutant(
         without("accounting.watched_line", "_bounds", "part.variance", "0.0"), WATCHED
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dprounds import questions
+from dprounds.cli.entry import main
 
 Command = Callable[[str], tuple[int, str, str]]
 BUDGET = "--epsilon 3 --delta 1e-5"
@@ -242,3 +243,21 @@ def test_a_ledger_that_cannot_be_served_is_named_by_its_flag(dprounds: Command) 
     code, out, err = dprounds("serve --port 0 --ledger foo://")
     assert (code, out) == (1, "")
     assert err.startswith("Error: --ledger must name a")
+
+
+def test_a_program_that_ends_with_one_failed_unless_its_reader_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(given: list[str]) -> int:
+        raise SystemExit(1)
+
+    def loses_its_reader(given: list[str]) -> int:
+        try:
+            raise BrokenPipeError
+        except BrokenPipeError:
+            raise SystemExit(1)  # noqa: B904  (as Rich does it)
+
+    monkeypatch.setattr("dprounds.cli.entry._run", ends)
+    with pytest.raises(SystemExit):
+        main(["rounds"])
+    monkeypatch.setattr("dprounds.cli.entry._run", loses_its_reader)
+    monkeypatch.setattr("dprounds.cli.entry._discard_output", lambda: None)
+    assert main(["rounds"]) == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprounds.numerics.modulus import log_moduli_between, variance_above
+from dprounds.numerics.modulus import log_moduli_above, log_moduli_between, variance_above
 
 
 def test_a_peak_between_two_points_is_below_the_bound() -> None:
@@ -46,3 +46,12 @@ def test_a_variance_is_not_below_the_true_one() -> None:
             found = variance_above(h, values[0] + values[2] - 2.0 * values[1])
             assert found >= p * (1.0 - p) * (1.0 - 1e-9)
     assert variance_above(1e-2, 1e-4) == pytest.approx(1.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("true", [1e-12, 1e-3, 0.5, 1.0])
+def test_a_modulus_that_is_known_to_an_error_is_not_above_its_bound(true: float) -> None:
+    """However small it is against its error."""
+    for error in (1e-13, 1e-6, 0.1):
+        computed = max(true - 0.999 * error, 1e-300)
+        (found,) = log_moduli_above(np.log([computed]), np.array([error]))
+        assert math.log(true) <= found <= 0.0

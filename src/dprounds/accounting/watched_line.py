@@ -19,7 +19,7 @@ from dprounds.accounting.line import Line
 from dprounds.accounting.place import LOG_TOLERANCE, line_near
 from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError
-from dprounds.numerics.modulus import log_moduli_between, variance_above
+from dprounds.numerics.modulus import log_moduli_above, log_moduli_between, variance_above
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["watched_line"]
@@ -124,7 +124,7 @@ class _Part:
         known = np.real(self.law.log_moment(z)) - self.value
         turned = self.slope * s
         size = abs(self.value) + turned + 0.5 * (turned * turned + self.variance * s * s)
-        return np.asarray(np.minimum(np.log(np.exp(np.minimum(known, 0.0)) + 2.0 * LOG_MOMENT_ERROR * size), 0.0))
+        return log_moduli_above(known, 2.0 * LOG_MOMENT_ERROR * size)
 
 
 def _watch(parts: list[_Part], s: Array, reach: float, needed: float, width: float) -> tuple[Array, Array]:

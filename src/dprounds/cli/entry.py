@@ -18,8 +18,6 @@ __all__ = ["compute_alone", "main"]
 ANSWERED, REFUSED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 # What NumPy's libraries read when they are loaded.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-# With which Typer and Rich end a program whose reader is gone.
-BROKEN_PIPE = 1
 # Commands each of whose flags has one value.
 WITH_FLAGS_ONCE = {*QUESTIONS, "certify", "statement"}
 # Of a longer sentence, as one that repeats a file name of many thousand letters, the middle is left out.
@@ -44,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _refused("Interrupted.", INTERRUPTED)
     except (BrokenPipeError, SystemExit) as end:  # the reader, such as `head`, has seen enough
-        if isinstance(end, SystemExit) and end.code != BROKEN_PIPE:
+        if isinstance(end, SystemExit) and not isinstance(end.__context__, BrokenPipeError):  # as Typer and Rich say it
             raise
         _discard_output()
         return ANSWERED

@@ -17,7 +17,7 @@ from dprounds.accounting.law import LOG_MOMENT_ERROR
 from dprounds.mechanisms.base import ADD
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import log_mixture
-from dprounds.numerics.modulus import log_moduli_between, variance_above
+from dprounds.numerics.modulus import log_moduli_above, log_moduli_between, variance_above
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["sampled_laplace_ceiling"]
@@ -121,7 +121,7 @@ def sampled_laplace_ceiling(
             known[here] = np.real(log_moment(z[here])) - value
         # what M may err by, relative to M(t) and to the size of what K is made of
         error = 2.0 * LOG_MOMENT_ERROR * (abs(value) + largest * points)
-        return np.asarray(np.minimum(np.log(np.exp(np.minimum(known, 0.0)) + error), 0.0))
+        return log_moduli_above(known, error)
 
     points, known = _halved(first, log_moduli, variance)
     moduli = log_moduli_between(points, known, variance)

@@ -11,9 +11,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["log_moduli_between", "variance_above"]
+__all__ = ["log_moduli_above", "log_moduli_between", "variance_above"]
 
 Array = NDArray[np.float64]
+
+
+def log_moduli_above(log_moduli: Array, error: Array) -> Array:
+    """Upper bounds of the logarithms of moduli of at most one, each modulus computed to within an `error`.
+
+    Examples
+    --------
+    >>> np.exp(log_moduli_above(np.log([0.001, 0.9]), np.array([0.01, 0.2]))).round(6)
+    array([0.011, 1.   ])
+    """
+    return np.asarray(np.minimum(np.log(np.exp(np.minimum(log_moduli, 0.0)) + error), 0.0))
 
 
 def log_moduli_between(points: Array, log_moduli: Array, variance: float) -> Array:
