@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import dprounds
-from dprounds import mechanisms
+from dprounds import Gaussian, PoissonSampled, mechanisms
 
 SOURCE = Path(dprounds.__file__).parent
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
 
 # Everyone may use the first floor; the last floor's rooms may use all but each other.
 GROUND = ["errors", "_intervals", "_validate", "guarantee", "statement"]
@@ -184,3 +189,31 @@ def test_the_walk_sees_a_question_of_kind(tmp_path: Path) -> None:
         "isinstance(x, Mechanism)\n"
     )
     assert kinds_asked(asking) == {"Gaussian", "Laplace", "PureDP"}
+
+
+def test_one_exact_epsilon_is_a_short_walk() -> None:
+    """Of few calls and few changes of room, once what is made once is made."""
+    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062
+    run.epsilon(delta=1e-5)
+    rooms: list[str] = []
+
+    def see(frame: FrameType, event: str, _: object) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(SOURCE):
+            rooms.append(room_of(path))
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        run.epsilon(delta=1e-5)
+    finally:
+        sys.setprofile(before)
+    assert 100 < len(rooms) <= 400
+    assert sum(one != other for one, other in pairwise(rooms)) <= 40
+
+
+def test_the_design_tells_how_long_the_middle_is() -> None:
+    (said,) = re.findall(r"`accounting` and `curves` have some ([0-9,]+) lines", DESIGN.read_text())
+    paths = [path for room in ("accounting", "curves") for path in (SOURCE / room).rglob("*.py")]
+    found = sum(len(path.read_text().splitlines()) for path in paths)
+    assert abs(found - int(said.replace(",", ""))) <= 0.05 * found
