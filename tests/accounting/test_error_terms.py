@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse
 from dprounds.accounting import lattice
 from dprounds.accounting.cells import LatticeLaw
+from dprounds.accounting.direction import DISTANCE_ERROR_PER_PART
 from dprounds.accounting.lattice import Grid, lattice_line
 from dprounds.accounting.line import Line
 from dprounds.accounting.over_rounds import least_mass
-from dprounds.accounting.profile import DISTANCE_ERROR_PER_PART
 from dprounds.mechanisms import Mechanism, Run, discrete_pair
 from dprounds.numerics import cumulant
 from dprounds.numerics import normal_mixture_ceiling as decay

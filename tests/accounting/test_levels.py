@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from mpmath import mp, mpc, mpf
 
-from dprounds.accounting import level as one_level
-from dprounds.accounting import level_round, levels, steps
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition
-from dprounds.accounting.level_plan import Block, LevelPlan
-from dprounds.accounting.level_round import OneRound
-from dprounds.accounting.levels import LevelledLine
-from dprounds.accounting.place_levels import _Places, levels_near
+from dprounds.accounting.levels import level as one_level
+from dprounds.accounting.levels import levelled_line, one_round, steps
+from dprounds.accounting.levels.levelled_line import LevelledLine
+from dprounds.accounting.levels.one_round import OneRound
+from dprounds.accounting.levels.place import _Places, levels_near
+from dprounds.accounting.levels.plan import Block, LevelPlan
+from dprounds.accounting.levels.steps import Factor, Grid, Step
 from dprounds.accounting.profile import Profile
-from dprounds.accounting.steps import Factor, Grid, Step
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.turned_normal import TurnedNormal
@@ -363,10 +363,10 @@ def test_rounding_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Broken(case, tolerance=1e-15)
     assert run.holds(run.line())
     for module, name in [
-        (level_round, "SUM_ERROR"),
+        (one_round, "SUM_ERROR"),
         (one_level, "SUMMAND_ERROR"),
         (one_level, "UNIT_ROUNDOFF"),
-        (levels, "UNIT_ROUNDOFF"),
+        (levelled_line, "UNIT_ROUNDOFF"),
         (steps, "UNIT_ROUNDOFF"),
     ]:
         monkeypatch.setattr(module, name, 0.0)
@@ -402,8 +402,8 @@ def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
 
 def test_the_constants_of_the_proof_are_what_it_needs() -> None:
     """Counts of roundings, and the numbers of two lemmas: docs/theory/levels.md."""
-    assert level_round.SUM_ERROR >= 16 * UNIT_ROUNDOFF  # four units were seen
-    assert level_round.EXPONENT_OF_SUM <= 64  # an exponential of a larger exponent errs in proportion
+    assert one_round.SUM_ERROR >= 16 * UNIT_ROUNDOFF  # four units were seen
+    assert one_round.EXPONENT_OF_SUM <= 64  # an exponential of a larger exponent errs in proportion
     assert one_level.SUMMAND_ERROR >= 32 * UNIT_ROUNDOFF
     assert one_level.BOUND_ROUNDINGS >= 16
     assert steps.TERM_ROUNDINGS >= 16

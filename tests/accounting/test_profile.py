@@ -17,8 +17,9 @@ import pytest
 
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.direction import _all_at_their_largest
 from dprounds.accounting.law import Composition, LossLaw
-from dprounds.accounting.profile import Profile, _all_at_their_largest
+from dprounds.accounting.profile import Profile
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import (

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from dprounds.accounting.levels.rough_profile import rough_epsilon, rough_profile
 from dprounds.accounting.profile import Profile
-from dprounds.accounting.rough_profile import rough_epsilon, rough_profile
 from dprounds.accounting.sketch import Sketch
 from dprounds.mechanisms import Gaussian, PoissonSampled
 

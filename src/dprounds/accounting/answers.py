@@ -17,7 +17,8 @@ from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.gaussian_summary import least_distance
 from dprounds.accounting.integrated import IntegratedProfile
 from dprounds.accounting.law import MAX_LOSS_ERROR, Composition
-from dprounds.accounting.profile import LEAST_RESOLVED, Profile
+from dprounds.accounting.profile import Profile
+from dprounds.accounting.sums import LEAST_RESOLVED
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError

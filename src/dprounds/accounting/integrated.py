@@ -22,8 +22,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.crude import about_saddle, crude_integral
 from dprounds.accounting.law import Composition
-from dprounds.accounting.profile import Profile, crude_integral, decay_rates
+from dprounds.accounting.profile import Profile
+from dprounds.accounting.sketch import Sketch
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import exp_minus_tangent
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -45,6 +48,8 @@ SUM_ERROR = 1e-12
 NEAR = np.concatenate([np.arange(-2.5, -0.5, 0.05), np.arange(-0.5, 3.0, 0.1)])
 MOST_FAR = 16
 LAST = 14.0
+# A delta that is wanted to about this part of itself.
+ROUGH = 0.1
 # Around each of many epsilons it is asked for at every second of these places.
 SPARSER = 2
 # A row of epsilons has so many places around which the profile is asked for, and none for fewer rounds.
@@ -159,7 +164,7 @@ def _integrals(law: Composition, around: Array, log_delta: float | None = None) 
     rates = []
     for epsilon in around.tolist():
         with suppress(NumericalError):  # far out, where delta is below the doubles
-            rates.append((epsilon, *decay_rates(law, epsilon)))
+            rates.append((epsilon, *_decay_rates(law, epsilon)))
     if not rates:
         raise NumericalError("The profile of this run does not fall here.")
     closely = np.unique(np.concatenate([epsilon + near / rate for epsilon, rate, _ in rates]))
@@ -189,3 +194,17 @@ def integrals_of_chords(negative: Array, x: Array, deltas: Array, beyond: float)
     # next to 0 the two terms cancel, and may be off by units of each
     below = -negative * (1.0 + 8.0 * UNIT_ROUNDOFF) + np.expm1(negative) * (1.0 - deltas[0])
     return np.append(negative, x), np.append(below + integrals[0], integrals) * (1.0 + SUM_ERROR)
+
+
+def _decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
+    """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
+    with WithinDoubles():
+        t = about_saddle(law, epsilon, 1.0).t
+        if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
+            return Sketch(law).saddle(epsilon).t, t
+    near = epsilon + np.array([0.0, 0.25 / t])
+    upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
+    rate = math.log(upper[0] / upper[1]) / (0.25 / t) if 0 < upper[1] < upper[0] else math.nan
+    if not 0 < rate < math.inf:
+        raise NumericalError("The profile of this run does not fall here.")
+    return rate, t

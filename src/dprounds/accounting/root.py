@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.sums import NARROW, Sum, Sums
+from dprounds.accounting.sums import LEAST_RESOLVED, NARROW, Sum, Sums
 from dprounds.accounting.ways import Way
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -20,8 +20,6 @@ __all__ = ["epsilon_by", "guessed_root", "root_on"]
 Array = NDArray[np.float64]
 
 # All of these tune speed and tightness.
-# Below this doubles have no relative precision.
-LEAST_RESOLVED = 1e-300
 # A value is trusted in a search if the line brackets it to this part of itself.
 TRUSTED = 0.05
 # Two or three are typical; the limits end a search that rounding keeps from settling, and what it reached is verified.

@@ -9,14 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, saddle_at_epsilon
-from dprounds.accounting.profile import unproven_epsilon
+from dprounds.accounting.root import guessed_root
+from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.numerics.search import RootSearch, root_by_secants
 
-__all__ = ["parameter_by_secants", "parameter_on_lines", "rounds_by_laplace", "rounds_by_secants", "rounds_on_lines"]
+__all__ = [
+    "parameter_by_secants",
+    "parameter_on_lines",
+    "rounds_by_laplace",
+    "rounds_by_secants",
+    "rounds_on_lines",
+    "unproven_epsilon",
+]
 
 # The best order is 5 to 20 % short. The first line is made for that, the second for what it finds, the third in case.
 LINES = 3
@@ -179,3 +188,21 @@ def _or_else(guess: float, found: float | None) -> float:
 def _log(delta: float) -> float:
     """The logarithm of a delta that may be nothing."""
     return math.log(delta) if delta > 0 else -math.inf
+
+
+def unproven_epsilon(law: Composition, *, delta: float, start: float = 1.0) -> tuple[float, float]:
+    """About the epsilon at `delta`, by the sum along a line without its error, and the t of the line.
+
+    Guarantee
+    ---------
+    None: it proves nothing, and is a guess for a search that checks. Raises `NumericalError` where no line serves.
+    """
+    if not (law.lattice is not None or law.falls or law.is_cheap):
+        raise NumericalError("The exact sum of this run does not converge.")
+    if not law.infinite_mass < delta:
+        raise NumericalError(f"delta {delta:g} is used up by the infinite mass.")
+    with WithinDoubles():
+        # where values of K are few, a ceiling costs more than they do
+        way = ByLine(law, start=start, proven=law.is_cheap or law.lattice is not None)
+        epsilon, sums = guessed_root(way, math.log(delta - law.infinite_mass), law.max_loss)
+    return epsilon, sums.above.t

@@ -14,12 +14,17 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.errors import NumericalError
 
-__all__ = ["NARROW", "Sum", "Sums", "WithinDoubles"]
+__all__ = ["HEAVY", "LEAST_RESOLVED", "NARROW", "Sum", "Sums", "WithinDoubles"]
 
 Array = NDArray[np.float64]
 
-# It only tunes speed: where brackets are at most this part of delta wide, a line serves for another epsilon too.
+# These tune speed.
+# Where brackets are at most this part of delta wide, a line serves for another epsilon too.
 NARROW = 1e-9
+# Laplace's method is not believed where it exceeds other guesses of epsilon by this factor.
+HEAVY = 1.4
+# A probability below this is taken to have lost its relative precision.
+LEAST_RESOLVED = 1e-300
 
 
 class Sum(Protocol):

@@ -25,8 +25,7 @@ from functools import cached_property
 
 from dprounds import _validate
 from dprounds.accounting.best_order import Guess, epsilon_by_orders
-from dprounds.accounting.profile import unproven_epsilon
-from dprounds.accounting.rounds import parameter_by_secants
+from dprounds.accounting.rounds import parameter_by_secants, unproven_epsilon
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError
 from dprounds.mechanisms import Run
 from dprounds.planning.loaders import LOADERS, Loader, batches_per_epoch

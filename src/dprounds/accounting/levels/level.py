@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.level_plan import forward_power
-from dprounds.accounting.level_round import LARGEST_EXPONENT, OneRound, complex_expm1, exp_or_infinity
+from dprounds.accounting.levels.one_round import LARGEST_EXPONENT, OneRound, complex_expm1, exp_or_infinity
+from dprounds.accounting.levels.plan import forward_power
+from dprounds.accounting.levels.steps import Mean
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.steps import Mean
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

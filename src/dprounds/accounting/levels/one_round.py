@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.level_plan import Block, LevelPlan, forward_power
-from dprounds.accounting.steps import Factor, Grid, Step, Turnable
+from dprounds.accounting.levels.plan import Block, LevelPlan, forward_power
+from dprounds.accounting.levels.steps import Factor, Grid, Step, Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import SMALL, half_square_series
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

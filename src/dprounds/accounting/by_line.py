@@ -1,0 +1,184 @@
+"""Sums along a line of the law itself, near one epsilon. The way proves nothing; its lines prove their brackets."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.known_profile import known_epsilon
+from dprounds.accounting.law import Composition
+from dprounds.accounting.levels.rough_profile import rough_epsilon
+from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.place import line_near, line_until_small, no_line, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.sketch import Sketch
+from dprounds.accounting.sums import HEAVY, LEAST_RESOLVED, NARROW, Sums
+from dprounds.accounting.watched_line import watched_line
+from dprounds.errors import NumericalError
+from dprounds.numerics.normal import normal_excess
+
+__all__ = ["ByLine"]
+
+# All of these tune speed and tightness.
+# A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
+BENT = 3.0
+BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
+# Where M states errors of its own, and summands are larger than delta by the exponential of the first number, a line is
+# put at the lowest of these places, relative to the saddle point, where they are not larger by that of the second one.
+# A saddle point that moved by less than a small part of itself is the same.
+LOG_LOST = 5.0
+LOWER_PLACES = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5])
+LOG_WORTH = 0.25
+SAME_PLACE = 0.01
+# Nodes of a line that ends where it is seen to be small.
+MOST_UNPROVEN_NODES = 2**12
+
+
+@dataclass
+class ByLine:
+    """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing.
+
+    One that is `watched` ends where its values are known to stay small, whatever its law knows of them.
+    """
+
+    law: Composition
+    smoothed: bool = True
+    most_nodes: int | None = None
+    start: Saddle | float = 1.0
+    line: Line | None = None
+    proven: bool = True
+    log_delta: float | None = None  # that was asked for
+    place: float = 0.0  # that the last line was made for
+    watched: bool = False
+
+    def guess(self, log_delta: float) -> float:
+        """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
+        if not self.law.most_nodes:
+            raise no_line()  # before any value of K
+        self.log_delta = log_delta
+        if self.watched and self.law.has_cells:
+            found = _roughly(self.law, log_delta)
+            if found is not None:
+                return found
+        self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
+        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method tells nothing
+        if saddle.bend <= BENT and not is_last:  # about that of a normal law
+            return saddle.epsilon_at(log_delta) if saddle.is_nearly_normal else saddle.epsilon
+        t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
+        proven = (np.asarray(self.law.log_moment(t).real) + log_zeta(t) - log_delta) / t
+        best = int(np.argmin(proven))
+        if proven[best] < saddle.epsilon:
+            self.start = float(t[best])
+        found = float(proven[best]) if is_last else min(float(proven[best]), saddle.epsilon)
+        if not self.law.states_errors:
+            return found
+        # by two normal laws with the same K(1), which are close where many steps share the loss
+        distance = math.sqrt(max(float(self.law.log_moment(np.ones(1)).real[0]), LEAST_RESOLVED))
+        normal = known_epsilon(lambda level: _normal_excess(distance, level), delta=math.exp(log_delta)).upper
+        return min(found, normal)
+
+    def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
+        """A line near the saddle point, made for the delta that it finds."""
+        if not self.law.most_nodes:
+            raise no_line()
+        self.start = saddle = saddle_at_epsilon(self.law, epsilon, start=self.start)
+        log_delta = saddle.log_delta(epsilon)
+        if not self.proven:
+            self.line = _line_until_small(self.law, saddle, epsilon, log_delta)
+            return Sums(epsilon, self.line, reach=0.5 / saddle.width, believed=0.5 / saddle.width)
+        if self.law.states_errors and self.log_delta is not None:
+            return self._with_errors(saddle, epsilon, self.log_delta)
+        for _ in range(3):  # Laplace's method is within a few percent; a second line is rare, and a third settles it
+            line = self._near(saddle, epsilon, log_delta)
+            value = line.value_and_slope(epsilon)[0]
+            if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+                break
+            found = line.at(epsilon)
+            if found.upper - found.lower <= NARROW * found.upper:
+                break
+            log_delta = math.log(max(found.lower, min(found.upper, value)))
+        self.line = line
+        # the saddle point moves by a width as epsilon moves by one over it
+        reach = 0.5 / saddle.width
+        if self.law.states_errors:  # the width may be that of a rare large loss, while delta falls much faster
+            value, slope = line.value_and_slope(epsilon)
+            reach = min(reach, -value / slope) if value > 0 > slope else 0.0
+        return Sums(epsilon, line, reach=reach)
+
+    def _with_errors(self, saddle: Saddle, epsilon: float, log_delta: float) -> Sums:
+        """A line of a law that states errors, made for the delta that was asked for: a heavy tail misleads Laplace.
+
+        Its place hardly moves with epsilon then, and one line may serve all of them.
+        """
+        t = self._lower_place(saddle, epsilon, log_delta)
+        if self.line is None or abs(t - self.place) > SAME_PLACE * t:
+            self.place = t
+            self.line = line_near(
+                self.law,
+                saddle if t == saddle.t else self.law.expand(t),
+                epsilon=epsilon,
+                log_delta=log_delta,
+                most_nodes=self.most_nodes,
+                smoothed=self.smoothed,
+            )
+        value, slope = self.line.value_and_slope(epsilon)
+        reach = min(0.5 / saddle.width, -value / slope) if value > 0 > slope else 0.0
+        return Sums(epsilon, self.line, reach=reach)
+
+    def _lower_place(self, saddle: Saddle, epsilon: float, log_delta: float) -> float:
+        """The saddle point, or, if summands are much larger than delta there, a smaller t where they hardly grow.
+
+        There a line needs fewer nodes.
+        """
+        t: NDArray[np.float64] = saddle.t * LOWER_PLACES
+        if saddle.value - saddle.t * epsilon - math.log(saddle.t * (1.0 + saddle.t)) - log_delta <= LOG_LOST:
+            return saddle.t
+        sizes = np.asarray(self.law.log_moment(t).real) - t * epsilon - np.log(t * (1.0 + t))
+        return float(t[np.flatnonzero(sizes <= sizes.min() + LOG_WORTH)[-1]])
+
+    def _near(self, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
+        if self.watched:
+            return watched_line(self.law, saddle, epsilon=epsilon, log_delta=log_delta)
+        return line_near(
+            self.law,
+            saddle,
+            epsilon=epsilon,
+            log_delta=log_delta,
+            most_nodes=self.most_nodes,
+            smoothed=self.smoothed,
+        )
+
+
+def _roughly(law: Composition, log_delta: float) -> float | None:
+    """About the epsilon at a delta, by the rough profile of the cells; None if they do not tell it."""
+    with suppress(NumericalError):
+        sketch = Sketch(law)
+        least = sketch.deviation * math.sqrt(-2.0 * log_delta)
+        by_saddle = math.inf
+        with suppress(NumericalError):
+            by_saddle = sketch.epsilon(log_delta)
+        found, _ = rough_epsilon(sketch, log_delta, min(by_saddle, HEAVY * least), sketch.start)
+        if 0 < found < math.inf:
+            return found
+    return None
+
+
+def _line_until_small(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
+    """A line that ends where it is small against the delta that it finds."""
+    for _ in range(2):  # Laplace's method may be misled by a heavy tail
+        line = line_until_small(law, saddle, epsilon=epsilon, log_delta=log_delta, most_nodes=MOST_UNPROVEN_NODES)
+        value = line.value_and_slope(epsilon)[0]
+        if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
+            break
+        log_delta = math.log(value)
+    return line
+
+
+def _normal_excess(distance: float, level: float) -> Bracket:
+    value, error = normal_excess(distance, level, distance_error=0.0)
+    return Bracket(max(value - error, 0.0), min(value + error, 1.0))

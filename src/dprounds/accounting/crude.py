@@ -1,0 +1,69 @@
+"""What one value of K proves of delta: the same bound as that of one Rényi order, at little cost."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+import numpy as np
+
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
+from dprounds.accounting.line import log_zeta
+from dprounds.accounting.place import saddle_at_epsilon
+from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.sums import WithinDoubles
+from dprounds.errors import NumericalError
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = ["about_saddle", "crude_delta", "crude_delta_at", "crude_integral"]
+
+# It only tunes tightness: where one value of K bounds delta, if no saddle point is found.
+SCANNED = (10.0, 100.0, 1e3, 1e4)
+
+
+def crude_delta(law: Composition, epsilon: float) -> float:
+    """An upper bound of delta from one value of K: infinite mass plus zeta(t) exp(K(t) - t epsilon)."""
+    if not epsilon < law.max_loss:
+        return law.infinite_mass
+    try:
+        with WithinDoubles():
+            return crude_delta_at(law, about_saddle(law, epsilon, 1.0), epsilon)
+    except NumericalError:
+        return 1.0
+
+
+def crude_integral(law: Composition, epsilon: float) -> float:
+    """An upper bound of the integral of delta from epsilon on, from one value of K: each delta falls as exp(-t x)."""
+    if not epsilon < law.max_loss and not law.infinite_mass:
+        return 0.0
+    if law.infinite_mass:
+        return math.inf
+    with WithinDoubles():
+        saddle = about_saddle(law, epsilon, 1.0)
+        return crude_delta_at(law, saddle, epsilon) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
+
+
+def crude_delta_at(law: Composition, saddle: Saddle, epsilon: float) -> float:
+    """The same at a given point of the axis."""
+    t, value = saddle.t, saddle.value
+    # a thousand times the error that K may have, since this is not to be close
+    error = 1000.0 * LOG_MOMENT_ERROR * (abs(value) + t * epsilon + 1.0) + law.error_on_axis(t)
+    exponent = float(log_zeta(np.array(t))) + value - t * epsilon + error
+    return 1.0 if math.isnan(exponent) else law.infinite_mass + math.exp(min(exponent, 0.0))
+
+
+def about_saddle(law: Composition, epsilon: float, start: float) -> Saddle:
+    """The saddle point, or the best of a few points where K is out of reach before it: any of them bounds delta.
+
+    So it is above the largest loss of one part, if another has a larger one that next to no mass is near.
+    """
+    try:
+        return saddle_at_epsilon(law, epsilon, start=start)
+    except NumericalError:
+        found = []
+        for t in SCANNED:
+            with suppress(NumericalError):
+                found.append(law.expand(t))
+        if not found:
+            raise
+        return min(found, key=lambda one: one.value - one.t * epsilon)

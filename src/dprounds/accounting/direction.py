@@ -1,0 +1,366 @@
+"""Delta at an epsilon and epsilon at a delta in one direction, each between proven bounds.
+
+There is a closed form, or there are ways to sums that bracket delta (`ways`). The mass at infinity is added here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.crude import about_saddle, crude_delta_at
+from dprounds.accounting.known_profile import known_epsilon
+from dprounds.accounting.law import Composition
+from dprounds.accounting.place import line_with_nodes_of
+from dprounds.accounting.root import epsilon_by
+from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.sketch import Sketch
+from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
+from dprounds.accounting.ways import Way, ways_to_sums
+from dprounds.errors import NumericalError
+from dprounds.numerics.normal import normal_excess
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
+__all__ = [
+    "DISTANCE_ERROR_PER_PART",
+    "LEAST_ROUNDS_OF_LAPLACE",
+    "delta_of",
+    "deltas_of",
+    "epsilon_of",
+    "is_met",
+    "is_wide",
+    "seems_met",
+]
+
+Array = NDArray[np.float64]
+
+# --- What carries a proof.
+
+# Rounding of the distance of two normal laws: a root, a product and a quotient for each part, and `hypot`.
+DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
+
+# --- What only tunes speed and tightness.
+
+# A bracket wider than this part of itself is looked at again by another way.
+WIDE = 1e-6
+# In a row, a bracket wider than this part of itself is looked at again by another way.
+POOR_IN_A_ROW = 0.5
+# Laplace's method is asked of no fewer rounds than this. The margin allows for its error in the logarithm of delta;
+# where it is off by more, a lower bound is a little smaller.
+LEAST_ROUNDS_OF_LAPLACE = 512
+MARGIN_BELOW = 0.05
+# Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
+CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
+# A round is about at its largest loss if it is within this part of it.
+NEAR_LARGEST = 1e-9
+# Where one value of K bounds delta in the less expensive direction, relative to where the line of the other one is.
+FURTHER_OUT = np.array([2.0, 6.0, 18.0])
+# Of a row's epsilons, so many are refused before a way is given up: halves of halves of a row of some dozens.
+MOST_REFUSED = 8
+
+
+def is_wide(bracket: Bracket) -> bool:
+    """Whether another proof may tell more."""
+    return not bracket.upper - bracket.lower <= WIDE * bracket.upper
+
+
+def _by_the_best_way(
+    law: Composition, ask: Callable[[Way], Bracket], start: Saddle | float = 1.0, *, from_below: bool = False
+) -> tuple[Bracket, Way]:
+    """The bracket of the first way that works, and that way; where it is wide, what it and the next prove."""
+    found: Bracket | None = None
+    trouble: NumericalError | None = None
+    for way in ways_to_sums(law, start, from_below=from_below):
+        try:
+            with WithinDoubles():
+                here = ask(way)
+        except NumericalError as refused:
+            trouble = trouble or refused
+            continue
+        found = here if found is None else found.both(here)
+        if not is_wide(found):
+            break
+    if found is None:
+        raise trouble or NumericalError("No exact sum is known for this run.")
+    return found, way
+
+
+def _closed_form(law: Composition) -> Callable[[float], Bracket] | None:
+    """Delta at an epsilon, where all rounds together are two normal laws, or there is one round of a known excess."""
+    distance = law.normal_distance
+    if distance is not None:
+        return lambda epsilon: _normal_delta(distance, DISTANCE_ERROR_PER_PART * len(law.parts), epsilon)
+    return law.parts[0][0].excess if law.rounds == 1 else None
+
+
+def _normal_delta(distance: float, distance_error: float, epsilon: float) -> Bracket:
+    value, error = normal_excess(distance, epsilon, distance_error=distance_error)
+    return Bracket(max(value - error, 0.0), min(value + error, 1.0))
+
+
+def delta_of(law: Composition, epsilon: float) -> Bracket:
+    """`Profile.delta` in one direction."""
+    if not epsilon < law.max_loss:
+        return _with_mass(law, Bracket(0.0, 0.0))
+    closed = _closed_form(law)
+    known = None if closed is None else closed(epsilon)
+    if known is not None and (not is_wide(known) or known.upper < LEAST_RESOLVED):
+        return known
+    try:
+        with WithinDoubles():
+            found = _with_mass(law, _by_the_best_way(law, lambda way: way.sums(epsilon).at(epsilon))[0])
+    except NumericalError:
+        if known is None:
+            raise
+        return known
+    found = found if known is None else found.both(known)
+    found = Bracket(min(found.lower, law.seen), min(found.upper, law.seen))
+    return _proper(found)
+
+
+def _proper(found: Bracket) -> Bracket:
+    if not 0 <= found.lower <= found.upper:  # also where one is not a number
+        raise NumericalError("The loss of this run is outside what doubles resolve.")
+    return found
+
+
+def deltas_of(
+    law: Composition,
+    epsilons: Array,
+    most_nodes: int | None,
+    narrow: Array,
+    *,
+    log_delta: float | None,
+    from_above: bool,
+) -> tuple[Brackets, NumericalError | None]:
+    """`Profile.deltas` in one direction, and why some may be missing."""
+    lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
+    trouble: NumericalError | None = None
+    inside = np.flatnonzero(epsilons < law.max_loss)
+    upper[inside] = math.inf
+    with WithinDoubles():
+        if _closed_form(law) is not None:
+            for i in inside.tolist():
+                lower[i], upper[i] = delta_of(law, float(epsilons[i]))
+            return Brackets(lower, upper), None
+        for way in ways_to_sums(law, most_nodes=most_nodes, log_delta=log_delta):
+            is_poor = (upper == math.inf) | (upper - lower > POOR_IN_A_ROW * upper)
+            pending = inside[is_poor[inside]]
+            if not pending.size:
+                break
+            try:
+                with WithinDoubles():
+                    for i, found in _along(way, epsilons, pending, narrow, from_above=from_above):
+                        here = _proper(_with_mass(law, found))
+                        lower[i], upper[i] = max(lower[i], here.lower), min(upper[i], here.upper)
+            except NumericalError as refused:
+                trouble = trouble or refused
+    outside = _with_mass(law, Bracket(0.0, 0.0))
+    is_outside = ~(epsilons < law.max_loss)
+    lower[is_outside], upper[is_outside] = outside
+    return Brackets(lower, upper), trouble if (upper == math.inf).any() else None
+
+
+def _along(
+    way: Way, epsilons: Array, pending: NDArray[np.intp], narrow: Array, *, from_above: bool
+) -> Iterator[tuple[int, Bracket]]:
+    """The brackets of a row, from sums made for the middle one of those that are still without.
+
+    Where there are no sums for that one, those on either side of it are tried apart. Raises at the end, if some have
+    no bracket.
+    """
+    groups = [pending[np.argsort(epsilons[pending])]]
+    trouble: NumericalError | None = None
+    refused = 0
+    while groups and refused < MOST_REFUSED:
+        group = groups.pop(0)
+        middle = group.size // 2
+        try:
+            with WithinDoubles():
+                sums = way.sums(float(epsilons[group[middle]]))
+                own = sums.above.bracket(epsilons[group])
+                served = own.upper - own.lower <= np.maximum(narrow[group], sums.narrow) * own.upper
+                served[middle] = True
+                found = Brackets(own.lower[served], own.upper[served])
+                if not from_above:
+                    found = sums.bracket(epsilons[group[served]], above=found)
+        except NumericalError as refusal:
+            trouble, refused = trouble or refusal, refused + 1
+            groups += [part for part in (group[:middle], group[middle + 1 :]) if part.size]
+            continue
+        for i, low, high in zip(group[served], found.lower, found.upper, strict=True):
+            yield int(i), Bracket(float(low), float(high))
+        if not served.all():
+            groups.append(group[~served])
+    if trouble is not None:
+        raise trouble
+
+
+def _with_mass(law: Composition, finite: Bracket) -> Bracket:
+    """The brackets of all of delta, given those of the finite losses."""
+    mass = law.infinite_mass
+    if not mass:
+        return finite
+    return Bracket(
+        (law.least_infinite_mass + finite.lower) * (1.0 - 2.0 * UNIT_ROUNDOFF),
+        min((mass + finite.upper) * (1.0 + 2.0 * UNIT_ROUNDOFF), 1.0),
+    )
+
+
+def epsilon_of(
+    law: Composition, delta: float, before: Way | None, *, from_below: bool = False
+) -> tuple[Bracket, Way | None]:
+    """`Profile.epsilon` in one direction, and the way to it, given that to the direction before.
+
+    If it is wanted `from_below`, its upper end may be anything.
+    """
+    if not law.infinite_mass < delta:
+        return Bracket(math.inf, math.inf), before
+    if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
+        return Bracket(0.0, 0.0), before
+    closed = _closed_form(law)
+    known = None if closed is None else known_epsilon(closed, delta=delta)
+    if known is not None and not is_wide(known):
+        return known, before
+    try:
+        with WithinDoubles():
+            found, way = _summed_epsilon(law, delta, before, from_below=from_below)
+    except NumericalError:
+        if known is None:
+            raise
+        return known, before
+    return _proper(found if known is None else found.both(known)), way
+
+
+def _start(before: Way | None) -> float:
+    """About where the saddle point may be, given the way to another direction."""
+    if before is None:
+        return 1.0
+    return before.start.t if isinstance(before.start, Saddle) else before.start
+
+
+def _summed_epsilon(
+    law: Composition, delta: float, before: Way | None, *, from_below: bool
+) -> tuple[Bracket, Way | None]:
+    """Epsilon by sums, and the way to them."""
+    # delta less the mass at infinity, to either side
+    rest = Bracket(delta, delta)
+    if law.infinite_mass:
+        rest = Bracket(
+            (delta - law.infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF),
+            (delta - law.least_infinite_mass) * (1.0 + 2.0 * UNIT_ROUNDOFF),
+        )
+    if not rest.lower > 0:
+        raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
+    try:
+        found, before = _by_the_best_way(
+            law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before), from_below=from_below
+        )
+    except NumericalError:
+        if not law.max_loss < math.inf:
+            raise
+        # Close to the cap the line goes to infinity, and its sum out of reach: the cap itself is the answer.
+        found = Bracket(0.0, law.max_loss)
+    if found.upper == law.max_loss and is_wide(found):
+        found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
+    return found, before
+
+
+def _below_cap(law: Composition, delta: float) -> float:
+    """An epsilon close to the largest loss at which delta is proven not to be met; 0 if none is found."""
+    known = _all_at_their_largest(law, delta)
+    if law.max_loss - known <= WIDE * law.max_loss:
+        return known
+    for gap in CAP_GAPS:
+        with suppress(NumericalError):
+            if delta_of(law, law.max_loss * (1.0 - gap)).lower >= delta:
+                return max(known, law.max_loss * (1.0 - gap))
+    return known
+
+
+def _all_at_their_largest(law: Composition, delta: float) -> float:
+    """The epsilon at which the event A that all rounds have about their largest loss shows delta; 0 if it does not.
+
+    Delta is at least P(A) - exp(epsilon) Q(A), which is more than `delta` below log((P(A) - delta) / Q(A)).
+    """
+    log_p = log_q = size = 0.0
+    for part, rounds in law.parts:
+        if part.cells is None or not 0 < part.max_loss < math.inf:
+            return 0.0
+        cells = part.cells(np.array([part.max_loss * (1.0 - NEAR_LARGEST)]))
+        p, q = float(cells.p[1] - cells.p_error[1]), float(cells.q[1] + cells.q_error[1])
+        if not (p > LEAST_RESOLVED and q > LEAST_RESOLVED):
+            return 0.0
+        log_p += rounds * math.log(p)
+        log_q += rounds * math.log(q)
+        size += rounds * (1.0 - math.log(p) - math.log(q))
+    rounding = 8.0 * UNIT_ROUNDOFF * (size + 1.0 - math.log(delta))
+    missing = math.log(delta) - log_p + rounding  # the logarithm of delta over P(A)
+    if not missing < 0:
+        return 0.0
+    return max(log_p - log_q + math.log(-math.expm1(missing)) - rounding, 0.0)
+
+
+def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -> bool:
+    """Whether one value of delta shows that `delta` is met at `epsilon`, given the way to another direction."""
+    if not epsilon < law.max_loss:
+        return law.infinite_mass <= delta
+    closed = _closed_form(law)
+    if closed is not None:
+        return closed(epsilon).upper <= delta
+    line = None if before is None else before.line
+    with suppress(NumericalError), WithinDoubles():
+        sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
+        saddle: Saddle | float = start
+        if law.most_nodes or not law.has_cells:  # else K is of no use
+            # the two directions are much alike, so that the nodes of one line serve both
+            saddle = about_saddle(law, epsilon, start) if line is None else law.expand(line.t)
+            if crude_delta_at(law, saddle, epsilon) <= delta:
+                return True
+            if law.states_errors and _is_met_further_out(law, saddle.t, epsilon, delta):
+                return True
+            if line is not None:
+                with suppress(NumericalError):
+                    found = line_with_nodes_of(law, line, saddle).at(epsilon)
+                    if _with_mass(law, found).upper <= delta:
+                        return True
+        for way in ways_to_sums(law, saddle, sketch=sketch):
+            with suppress(NumericalError):
+                found = way.sums(epsilon, fine=False).above.at(epsilon)
+                return _with_mass(law, found).upper <= delta
+    return False
+
+
+def _is_met_further_out(law: Composition, t: float, epsilon: float, delta: float) -> bool:
+    """The same by single values of K at larger t, which take less time than a line of a law that states errors."""
+    for further in t * FURTHER_OUT:
+        if further <= law.largest_t:
+            with suppress(NumericalError):
+                if crude_delta_at(law, law.expand(float(further)), epsilon) <= delta:
+                    return True
+    return False
+
+
+def seems_met(law: Composition, epsilon: float, delta: float) -> bool:
+    """Whether `delta` is met at `epsilon`, as Laplace's method tells of a law that has no line: no proof."""
+    if law.most_nodes or not law.has_cells or law.rounds < LEAST_ROUNDS_OF_LAPLACE:
+        return False
+    with suppress(NumericalError), WithinDoubles():
+        return Sketch(law).saddle(epsilon).log_delta(epsilon) < math.log(delta) - MARGIN_BELOW
+    return False
+
+
+def _sketched(law: Composition, epsilon: float, start: float) -> tuple[Sketch | None, float]:
+    """A sketch of a law that levels serve, and about where its saddle point is: a search along K costs more."""
+    if len(law.parts) == 1 and law.parts[0][0].turnable is not None and law.has_cells:
+        with suppress(NumericalError):
+            sketch = Sketch(law)
+            saddle = sketch.saddle(epsilon)
+            if abs(saddle.epsilon - epsilon) * saddle.width <= 1.0:  # else its atoms do not add up to epsilon
+                return sketch, saddle.t
+    return None, start
