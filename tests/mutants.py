@@ -365,9 +365,19 @@ MUTANTS: dict[str, Mutant] = {
     "line: LARGEST_RELATIVE_ERROR": Mutant(
         zero("LARGEST_RELATIVE_ERROR", "accounting.line", "accounting.lattice", value=math.inf), BUDGET
     ),
+    "line: SECOND_ORDER": Mutant(zero("SECOND_ORDER", "accounting.line", value=1.0), TERMS),
+    "premises: SECOND_ORDER_OF_PRODUCT": Mutant(
+        zero("SECOND_ORDER_OF_PRODUCT", "accounting.premises", value=1.0), TERMS
+    ),
+    "premises: ceilings": Mutant(
+        without("accounting.premises", "ceilings", "np.minimum(known, flat)", "known - 60.0"), BUDGET
+    ),
+    "premises: sizes": Mutant(
+        without("accounting.premises", "sizes", "saddle.steepest * s + turning", "0.0 * s"), TERMS
+    ),
     "line: LARGEST_LOG_SCALE": Mutant(zero("LARGEST_LOG_SCALE", "accounting.line", value=1e9), BUDGET),
     "law: LOG_MOMENT_ERROR": Mutant(
-        zero("LOG_MOMENT_ERROR", "accounting.law", "accounting.line", "accounting.place", "accounting.crude"), BUDGET
+        zero("LOG_MOMENT_ERROR", "accounting.law", "accounting.line", "accounting.premises", "accounting.crude"), BUDGET
     ),
     "line: errors of the spectrum": Mutant(field_of_line("errors", 0.0), BUDGET),
     "line: transform": Mutant(no_kernel_norm, BUDGET),
@@ -555,7 +565,7 @@ MUTANTS: dict[str, Mutant] = {
     "gaussian_summary: LINE_ERROR": Mutant(
         zero("LINE_ERROR", "accounting.gaussian_summary"), ("tests/accounting/test_gaussian_summary.py",)
     ),
-    "profile: DISTANCE_ERROR_PER_PART": Mutant(
+    "direction: DISTANCE_ERROR_PER_PART": Mutant(
         zero("DISTANCE_ERROR_PER_PART", "accounting.profile", "accounting.direction"), TERMS
     ),
     "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
@@ -611,11 +621,11 @@ MUTANTS: dict[str, Mutant] = {
     "levels: alias below": Mutant(level_forgets("f_below"), of_levels("test_aliases_below_count")),
     "levels: truncation": Mutant(level_forgets("log_ceiling"), of_levels("test_nodes_beyond_the_last_count")),
     "levels: high": Mutant(
-        no_bound_of("levels.LevelledLine", "_high_remainder", []),
+        no_bound_of("levels.levelled_line.LevelledLine", "_high_remainder", []),
         of_levels("test_the_rounds_above_the_highest_step_count"),
     ),
     "levels: low": Mutant(
-        no_bound_of("levels.LevelledLine", "_low_remainder", []),
+        no_bound_of("levels.levelled_line.LevelledLine", "_low_remainder", []),
         of_levels("test_the_rounds_below_the_lowest_step_count"),
     ),
     "levels: overlap": Mutant(no_overlap, of_levels("test_rounds_in_two_levels_count_once")),
@@ -624,12 +634,12 @@ MUTANTS: dict[str, Mutant] = {
         no_quadrature(True), of_levels("test_both_kinds_of_quadrature_count")
     ),
     "steps: outside of the grid": Mutant(
-        no_bound_of("steps.Grid", "outside", -math.inf), of_levels("test_what_is_outside_of_the_grid_counts")
+        no_bound_of("levels.steps.Grid", "outside", -math.inf), of_levels("test_what_is_outside_of_the_grid_counts")
     ),
-    "level_round: SUM_ERROR": Mutant(
+    "one_round: SUM_ERROR": Mutant(
         zero("SUM_ERROR", "accounting.levels.one_round"), of_levels("test_one_rounds_sums_err_by_less_than_their_bound")
     ),
-    "level_round: EXPONENT_OF_SUM": Mutant(
+    "one_round: EXPONENT_OF_SUM": Mutant(
         zero("EXPONENT_OF_SUM", "accounting.levels.one_round", value=math.inf),
         of_levels("test_the_constants_of_the_proof_are_what_it_needs"),
     ),

@@ -27,7 +27,7 @@ from dprounds import (
     curves,
     paper,
 )
-from dprounds.accounting import place, ways
+from dprounds.accounting import by_line, place
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.line import Line
 from dprounds.accounting.profile import Profile
@@ -150,7 +150,7 @@ def test_an_attackers_curve_of_discrete_noise_takes_a_few_lines(monkeypatch: pyt
         made.append(given["epsilon"])
         return line_near(*arguments, **given)
 
-    monkeypatch.setattr(ways, "line_near", counted)
+    monkeypatch.setattr(by_line, "line_near", counted)
     run = PoissonSampled(DiscreteGaussian(2.0), 256 / 60_000) * 14_100
     curve = curves.trade_off_curve(run)
     assert len(made) <= 40

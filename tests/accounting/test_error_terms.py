@@ -15,7 +15,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse
-from dprounds.accounting import lattice
+from dprounds.accounting import lattice, line, premises
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.direction import DISTANCE_ERROR_PER_PART
 from dprounds.accounting.lattice import Grid, lattice_line
@@ -124,6 +124,32 @@ def test_the_largest_loss_is_known_from_both_sides(mechanism: Mechanism, rate: f
             found = (PoissonSampled(mechanism, rate) * rounds).guarantee(delta=0.0)
             truth = rounds * max(mp.log1p(mpf(rate) * mp.expm1(inner)), -mp.log1p(mpf(rate) * mp.expm1(-inner)))
             assert mpf(found.lower) <= truth <= mpf(found.upper)
+
+
+def test_second_orders_are_below_their_factors() -> None:
+    """Of relative errors up to the largest one of a line, and of the factors of a product (Rounding)."""
+    with mp.workdps(30):
+        x = mpf(line.LARGEST_RELATIVE_ERROR)
+        assert mp.expm1(x) <= line.SECOND_ORDER * x
+        assert 1 / (1 - x) - 1 <= line.SECOND_ORDER * x
+        assert mp.expm1(mpf(1) / 10) <= premises.SECOND_ORDER_OF_PRODUCT / mpf(10)
+
+
+@pytest.mark.parametrize("t", [0.3, 2.0, 15.0])
+def test_the_sizes_of_a_line_are_at_least_what_k_is_made_of(t: float) -> None:
+    """|K(t)| + s |E_t[L]| + s^2/2 E_t[L^2], the last term at most s times the largest loss."""
+    p, q = (0.2, 0.3, 0.5), (0.45, 0.3, 0.25)
+    law = DiscretePair(p, q).law() * 7
+    losses = [mp.log(mpf(a)) - mp.log(mpf(b)) for a, b in zip(p, q, strict=True)]
+    weights = [mpf(a) * mp.exp(t * loss) for a, loss in zip(p, losses, strict=True)]
+    total = mp.fsum(weights)
+    first = mp.fsum(w * loss for w, loss in zip(weights, losses, strict=True)) / total
+    second = mp.fsum(w * loss**2 for w, loss in zip(weights, losses, strict=True)) / total
+    s = np.array([0.1, 1.0, 3.0])
+    found = premises.sizes(law, law.expand(t), s)
+    for here, size in zip(s.tolist(), found.tolist(), strict=True):
+        turning = min(here**2 / 2 * second, here * max(losses))
+        assert size >= 7 * (abs(mp.log(total)) + here * abs(first) + turning) * (1 - mpf(10) ** -12)
 
 
 def test_distances_of_many_gaussians_are_rounded_by_less_than_their_term() -> None:

@@ -173,16 +173,16 @@ class Account:
                 raise _with_advice(trouble) from trouble
             seen = max(law.seen for law in self.laws.values())
             return min(self._delta_by_orders(epsilon, "optimal"), seen)
-        if found.upper - found.lower <= CLOSE * found.upper:
-            return found.upper
-        return min(found.upper, self._delta_by_orders(epsilon, "optimal"))
+        upper, is_close = found
+        return upper if is_close else min(upper, self._delta_by_orders(epsilon, "optimal"))
 
-    def _delta(self, epsilon: float) -> Bracket:
+    def _delta(self, epsilon: float) -> tuple[float, bool]:
+        """Delta from above, and whether no other bound is expected to be lower by much."""
         least = float(self.integrated_deltas(np.array([epsilon]))[0])
         if 0 < least < 1 and self.profile.seems_above(epsilon, least):
-            return Bracket(least, least)
-        found = self.profile.delta(epsilon)
-        return Bracket(min(found.lower, least), min(found.upper, least))
+            return least, True
+        lower, upper = self.profile.delta(epsilon)
+        return min(upper, least), min(upper, least) - lower <= CLOSE * min(upper, least)
 
     def integrated_deltas(self, epsilons: Array) -> Array:
         """Delta at every finite epsilon of a row by integrals of profiles; infinite where these tell nothing."""

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.known_profile import known_epsilon
+from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels.rough_profile import rough_epsilon
 from dprounds.accounting.line import Line, log_zeta
@@ -20,7 +19,6 @@ from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import HEAVY, LEAST_RESOLVED, NARROW, Sums
 from dprounds.accounting.watched_line import watched_line
 from dprounds.errors import NumericalError
-from dprounds.numerics.normal import normal_excess
 
 __all__ = ["ByLine"]
 
@@ -79,7 +77,7 @@ class ByLine:
             return found
         # by two normal laws with the same K(1), which are close where many steps share the loss
         distance = math.sqrt(max(float(self.law.log_moment(np.ones(1)).real[0]), LEAST_RESOLVED))
-        normal = known_epsilon(lambda level: _normal_excess(distance, level), delta=math.exp(log_delta)).upper
+        normal = known_epsilon(lambda level: normal_delta(distance, level), delta=math.exp(log_delta)).upper
         return min(found, normal)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
@@ -177,8 +175,3 @@ def _line_until_small(law: Composition, saddle: Saddle, epsilon: float, log_delt
             break
         log_delta = math.log(value)
     return line
-
-
-def _normal_excess(distance: float, level: float) -> Bracket:
-    value, error = normal_excess(distance, level, distance_error=0.0)
-    return Bracket(max(value - error, 0.0), min(value + error, 1.0))

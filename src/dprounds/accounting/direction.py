@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.crude import about_saddle, crude_delta_at
-from dprounds.accounting.known_profile import known_epsilon
+from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
 from dprounds.accounting.place import line_with_nodes_of
 from dprounds.accounting.root import epsilon_by
@@ -23,7 +23,6 @@ from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
 from dprounds.accounting.ways import Way, ways_to_sums
 from dprounds.errors import NumericalError
-from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = [
@@ -94,13 +93,8 @@ def _closed_form(law: Composition) -> Callable[[float], Bracket] | None:
     """Delta at an epsilon, where all rounds together are two normal laws, or there is one round of a known excess."""
     distance = law.normal_distance
     if distance is not None:
-        return lambda epsilon: _normal_delta(distance, DISTANCE_ERROR_PER_PART * len(law.parts), epsilon)
+        return lambda epsilon: normal_delta(distance, epsilon, DISTANCE_ERROR_PER_PART * len(law.parts))
     return law.parts[0][0].excess if law.rounds == 1 else None
-
-
-def _normal_delta(distance: float, distance_error: float, epsilon: float) -> Bracket:
-    value, error = normal_excess(distance, epsilon, distance_error=distance_error)
-    return Bracket(max(value - error, 0.0), min(value + error, 1.0))
 
 
 def delta_of(law: Composition, epsilon: float) -> Bracket:

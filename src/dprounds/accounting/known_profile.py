@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 from dprounds.accounting.bracket import Bracket
 from dprounds.errors import NumericalError
+from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.search import falling_root
 
-__all__ = ["KnownProfile", "known_epsilon"]
+__all__ = ["KnownProfile", "known_epsilon", "normal_delta"]
 
 KnownProfile = Callable[[float], Bracket]
 """Delta at an epsilon in [0, inf), from below and from above."""
@@ -21,7 +22,13 @@ MOST_STEPS = 300
 LEAST_MOVE = 2.0**-50
 
 
-def known_epsilon(profile: KnownProfile, *, delta: float, guess: float = 1.0) -> Bracket:
+def normal_delta(distance: float, epsilon: float, distance_error: float = 0.0) -> Bracket:
+    """Delta of two normal laws of variance one, whose distance is known up to a part of itself."""
+    value, error = normal_excess(distance, epsilon, distance_error=distance_error)
+    return Bracket(max(value - error, 0.0), min(value + error, 1.0))
+
+
+def known_epsilon(profile: KnownProfile, *, delta: float) -> Bracket:
     """Epsilon at `delta`, from below and from above.
 
     Guarantee
@@ -35,19 +42,17 @@ def known_epsilon(profile: KnownProfile, *, delta: float, guess: float = 1.0) ->
         The bracket of delta at each epsilon.
     delta
         In (0, 1).
-    guess
-        About the answer, for speed.
     """
     if profile(0.0).upper <= delta:
         return Bracket(0.0, 0.0)
-    low, high = 0.0, guess
+    low, high = 0.0, 1.0
     for _ in range(MOST_STEPS):
         if profile(high).upper <= delta:
             break
         low, high = high, high * FACTOR
     else:
         raise NumericalError(f"No epsilon below {high:g} meets delta {delta:g}.")
-    if low == 0.0:  # an epsilon far below the guess: a root search needs to know its size
+    if low == 0.0:  # epsilon may be far below 1: a root search needs to know its size
         for _ in range(MOST_STEPS):
             below = high / FACTOR
             if not profile(below).upper <= delta:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.law import Lattice
-from dprounds.accounting.line import LARGEST_RELATIVE_ERROR, Line
+from dprounds.accounting.line import LARGEST_RELATIVE_ERROR, SECOND_ORDER, Line
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -115,7 +115,7 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
     )
     top = math.fsum(n * one.log_total for n, one in zip(rounds, tilted, strict=True))
     reach = max(t * step * max(abs(law.first), abs(law.first + law.masses.size)) for law, _ in laws)
-    relative = 2.0 * sum(rounds) * UNIT_ROUNDOFF * (6.0 * reach + MASS_UNITS)
+    relative = SECOND_ORDER * 2.0 * sum(rounds) * UNIT_ROUNDOFF * (6.0 * reach + MASS_UNITS)
     at_sides = sum(
         (n * _log_moment(law, step, grid.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
     )
@@ -168,7 +168,7 @@ def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: G
             one_round.real = np.minimum(one_round.real, 0.0)
             logs += n * one_round
     unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF
-    error = 1.1 * unit * (sum(rounds) + len(rounds) + 1.0) * largest
+    error = SECOND_ORDER * unit * (sum(rounds) + len(rounds) + 1.0) * largest
     log_rest = LOG_REST + 1.0 if logs.size < sizes.size else -math.inf  # one for the rounding of the sizes
     return _Spectrum(logs, 0.0, error if error <= LARGEST_RELATIVE_ERROR else math.inf, log_rest)
 
@@ -194,7 +194,7 @@ def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid
     if not drift <= LARGEST_RELATIVE_ERROR:
         return None
     with np.errstate(under="ignore"):
-        errors = 1.1 * relative * np.exp(log_size) + 1e-300
+        errors = SECOND_ORDER * relative * np.exp(log_size) + 1e-300
     return _Spectrum(logs, errors, 0.0, log_rest)
 
 

@@ -4,8 +4,8 @@ With :math:`(P, Q)` the worst pair of one direction and :math:`L = \log dP/dQ` u
 
 .. math:: K(z) = \log E_P[e^{zL};\, L < \infty] .
 
-`LossLaw` is one round. A `Composition` is a bag of laws, each with its number of rounds; K, ceilings and largest
-losses add up over the rounds, and this file holds the library's one product of a law with a number of rounds.
+`LossLaw` is one round. A `Composition` is a bag of laws, each with its number of rounds, over which K, ceilings and
+largest losses add up.
 """
 
 from __future__ import annotations

@@ -44,8 +44,10 @@ ComplexArray = NDArray[np.complex128]
 # Roundings of one summand in addition to those of its exponent, and of the sum: exponential, products, quotients,
 # pairwise sum.
 SUMMAND_ERROR = 64.0 * UNIT_ROUNDOFF
-# A relative error of all masses of a lattice changes delta by as much, to first order; a larger one than this does not.
+# Relative errors x are computed to first order, and multiplied by the second number: e^x - 1 and 1 / (1 - x) - 1 are
+# below that for all x up to the first number. With a larger x nothing is claimed.
 LARGEST_RELATIVE_ERROR = 0.05
+SECOND_ORDER = 1.1
 # A delta, at most one, is not read off summands of the size of exp(700): there the bracket is all of [0, 1].
 LARGEST_LOG_SCALE = 700.0
 
@@ -218,26 +220,22 @@ class Line:
                 upper[block] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
         return Brackets(lower, upper)
 
-    @property
+    @cached_property
     def nodes(self) -> ComplexArray:
         """Where the values of K are."""
-        return self._nodes
-
-    @cached_property
-    def _nodes(self) -> ComplexArray:
         return np.asarray(self.t + 1j * (self.step * np.arange(self.values.size)), dtype=np.complex128)
 
     @cached_property
     def _exponents(self) -> tuple[ComplexArray, Array]:
         """The smoothed values, and the sizes of what they were summed from as far as rounding goes."""
-        z = self._nodes
+        z = self.nodes
         exponent = self.values + (0.5 * self.variance) * (z * (1.0 + z)) if self.variance else self.values
         # Where M vanishes its logarithm is -inf, the summand is 0, and only the error of M itself is left.
         return exponent, 1.0 + np.abs(np.where(np.isfinite(exponent), exponent, 0.0))
 
     @cached_property
     def _damping(self) -> Array:
-        return np.exp(-0.5 * self.variance * self._nodes.imag**2)
+        return np.exp(-0.5 * self.variance * self.nodes.imag**2)
 
     def _moment_errors(self, modulus: Array) -> Array | float:
         """What the errors of K, or of M, add to each term."""
@@ -264,7 +262,7 @@ class Line:
     @cached_property
     def _kernels(self) -> tuple[ComplexArray, ComplexArray]:
         """What of the kernel does not depend on epsilon, and that of the derivative."""
-        z = self._nodes
+        z = self.nodes
         if self.lattice is None:
             kernel = self._weights / (z * (1.0 + z))
             return np.asarray(kernel), np.asarray(-z * kernel)
@@ -279,7 +277,7 @@ class Line:
 
     def _table(self, epsilon: Array) -> _Rows:
         """The summands for every epsilon of a block."""
-        z, (exponent, size), live = self._nodes, self._exponents, self._live
+        z, (exponent, size), live = self.nodes, self._exponents, self._live
         kernel, slope_kernel = self._kernels
         point = epsilon
         if self.lattice is not None:
@@ -308,14 +306,14 @@ class Line:
     @cached_property
     def _distances(self) -> Array:
         """Of the nodes from 0."""
-        return np.abs(self._nodes)
+        return np.abs(self.nodes)
 
     @cached_property
     def _one_step(self) -> ComplexArray:
         """The factor of a node by which the kernel of a lattice falls from one point to the next."""
         if self.lattice is None:
             raise TypeError("no lattice")
-        return np.asarray(np.exp(-self._nodes * float(self.lattice.step)))
+        return np.asarray(np.exp(-self.nodes * float(self.lattice.step)))
 
     @cached_property
     def _in_integers(self) -> tuple[int, int, int, int]:

@@ -1,7 +1,7 @@
 r"""Where to put the line for one epsilon: near the saddle point of :math:`e^{K(z) - \varepsilon z} / (z(z+1))`.
 
-Every line proves its brackets, so nothing here needs to be right; a line through the saddle point has no cancellation
-and needs the fewest nodes.
+Every line proves its bracket from its `premises`, so nothing that is chosen here needs to be right; a line through the
+saddle point has no cancellation and needs the fewest nodes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
+from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.premises import FIRST_BLOCK, axis_from_above, ceilings, sizes, values_on_line
 from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError
-from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.search import RootSearch
 
 __all__ = [
@@ -65,8 +65,6 @@ LARGEST_VARIANCE = 100.0
 STOPS = 4.0 * 1.2 ** np.arange(31)
 # Where the curvature at the saddle point is that of a rare large loss, the sum may need thousands of widths.
 FAR_STOPS = 4.0 * 1.2 ** np.arange(50)
-# K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
-FIRST_BLOCK = 64
 # The mean loss of a tilted lattice is this part of a step below the largest loss when hardly any other is left.
 ALL_BUT_THE_LARGEST = 1e-9
 # A line that proves nothing ends where its last octave of nodes adds less than this part of delta. If an octave, not
@@ -174,11 +172,11 @@ def line_near(
     most = min(most_nodes, last_of_all)
     widths = FAR_STOPS if law.states_errors else STOPS  # whose ceilings cost nothing
     stops: Array = np.unique(np.append(np.minimum(np.ceil(widths * saddle.width / step), most), most))
-    ceilings = _ceilings(law, saddle, step * stops)
-    exponent = ceilings - t * epsilon - np.log(math.pi * step * stops) - target
+    beyond = ceilings(law, saddle, step * stops)
+    exponent = beyond - t * epsilon - np.log(math.pi * step * stops) - target
     enough = np.flatnonzero(exponent <= 0)
     number = int(enough[0]) if enough.size else stops.size - 1
-    ceiling, variance = float(ceilings[number]), 0.0
+    ceiling, variance = float(beyond[number]), 0.0
     if int(stops[number]) == last_of_all and law.lattice is not None:
         ceiling = -math.inf
     elif not enough.size:
@@ -189,11 +187,11 @@ def line_near(
     return Line(
         t=t,
         step=step,
-        values=_on_line(law, t, s),
+        values=values_on_line(law, t, s),
         ceiling=ceiling,
         sides=np.delete(sides, best),
         side_values=np.delete(at_sides, best),
-        sizes=_sizes(law, saddle, s),
+        sizes=sizes(law, saddle, s),
         fewest_rounds=law.fewest_rounds,
         variance=variance,
         lattice=law.lattice,
@@ -249,33 +247,13 @@ def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:
     return Line(
         t=saddle.t,
         step=other.step,
-        values=_on_line(law, saddle.t, s),
-        ceiling=float(_ceilings(law, saddle, s[-1:])[0]),
+        values=values_on_line(law, saddle.t, s),
+        ceiling=float(ceilings(law, saddle, s[-1:])[0]),
         sides=np.empty(0),
         side_values=np.empty(0),
-        sizes=_sizes(law, saddle, s),
+        sizes=sizes(law, saddle, s),
         fewest_rounds=law.fewest_rounds,
     )
-
-
-def _ceilings(law: Composition, saddle: Saddle, s: Array) -> Array:
-    """Upper bounds of the real part of K on the line of a saddle point, from each s on."""
-    # |M| <= M(t) on all of the line
-    flat = saddle.value + LOG_MOMENT_ERROR * abs(saddle.value) + law.error_on_axis(saddle.t)
-    known = law.ceiling(saddle, s)
-    return np.full(s.shape, flat) if known is None else np.minimum(known, flat)
-
-
-def _sizes(law: Composition, saddle: Saddle, s: Array) -> Array:
-    """The size of what K at each s was summed from, and what its laws say themselves of its errors."""
-    turning = 0.5 * saddle.square * s * s
-    if law.max_loss < math.inf:
-        turning = np.minimum(turning, law.max_loss * s)
-    sizes = np.asarray(abs(saddle.value) + saddle.steepest * s + turning, dtype=np.float64)
-    if not law.states_errors:
-        return sizes
-    # where all factors are above ten times the error, that of the product exceeds first order by less than an eighth
-    return sizes + 1.12 / LOG_MOMENT_ERROR * _by_blocks(law.moment_error, saddle.t, s).real
 
 
 def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
@@ -292,8 +270,7 @@ def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
     # At 0, K is at most 0: there the bound is that delta is at most one.
     sides, order = np.unique(np.concatenate([[0.0], sides, [t]]), return_index=True)
     values = np.concatenate([[0.0], values, [saddle.value]])[order]
-    errors = law.moment_error(sides) if law.states_errors else 0.0
-    return sides, values + LOG_MOMENT_ERROR * np.abs(values) + errors
+    return sides, axis_from_above(law, sides, values)
 
 
 def _tilt(
@@ -331,22 +308,3 @@ def _variance(t: float, last: float, excess: float) -> float:
     if not variance <= LARGEST_VARIANCE:
         raise NumericalError("The exact sum of this run converges too slowly.")
     return variance
-
-
-def _on_line(law: Composition, t: float, s: Array) -> NDArray[np.complex128]:
-    """K at ``t + is``."""
-    values = _by_blocks(law.log_moment, t, s)
-    if np.isnan(values).any():
-        raise NumericalError("A moment of this run is not a number in doubles.")
-    return values
-
-
-def _by_blocks(of: Callable[[Numbers], Numbers], t: float, s: Array) -> NDArray[np.complex128]:
-    """A function at ``t + is``, block by block."""
-    values = np.empty(s.size, dtype=np.complex128)
-    start, end = 0, FIRST_BLOCK
-    while start < s.size:
-        z: NDArray[np.complex128] = np.asarray(t + 1j * s[start:end], dtype=np.complex128)
-        values[start:end] = of(z)
-        start, end = end, 2 * end
-    return values

@@ -45,8 +45,8 @@ class Profile:
 
     Guarantee
     ---------
-    Every method raises, or returns bounds with the truth between them, if K is accurate to `LOG_MOMENT_ERROR`, and the
-    ceilings, cells and closed forms of the laws hold.
+    Every method but `seems_above` raises, or returns bounds with the truth between them, if K is accurate to
+    `LOG_MOMENT_ERROR`, and the ceilings, cells and closed forms of the laws hold.
 
     Theorem
     -------
@@ -132,8 +132,8 @@ class Profile:
         """Delta at every epsilon of a row. Sums made for one serve for all around it that they bracket well.
 
         That is to a `narrow` part of delta, if it is given, for all or for each. Where no sum is proven it raises, or,
-        if not `all_or_none`, has an upper bound of inf. Where it is wanted `from_above`, lower bounds may be wide.
-        About the logarithm of delta in the middle of the row saves a search for it.
+        if not `all_or_none`, has an upper bound of inf. Where deltas are wanted `from_above`, lower ends are no bounds.
+        An estimate of the logarithm of delta in the middle of the row saves a search for it.
         """
         lower, upper = np.zeros_like(epsilons), np.zeros_like(epsilons)
         for law in self.laws.values():

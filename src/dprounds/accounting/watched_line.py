@@ -70,7 +70,7 @@ class _Watched(Composition):
         excess = max(top - needed, 1.0)
         least = COST * max(self.epsilon, 1.0 / t) / (t + 1.0)  # the variance that may be
         reach = math.sqrt(square + 2.0 * excess / least)
-        points, bounds = _watch(parts, s, reach, needed, float(saddle.width))
+        points, bounds = _watch(parts, s, reach, needed)
         is_small = bounds <= needed
         if not is_small.any():
             raise NumericalError("The exact sum of this run converges too slowly.")
@@ -127,7 +127,7 @@ class _Part:
         return log_moduli_above(known, 2.0 * LOG_MOMENT_ERROR * size)
 
 
-def _watch(parts: list[_Part], s: Array, reach: float, needed: float, width: float) -> tuple[Array, Array]:
+def _watch(parts: list[_Part], s: Array, reach: float, needed: float) -> tuple[Array, Array]:
     """Points from the first s to about the reach, and upper bounds of K on the intervals between them."""
     deviation = math.sqrt(max(part.variance for part in parts))
     apart = APART / deviation

@@ -118,8 +118,8 @@ def _own_epsilon(run: Run, delta: float) -> float:
 def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
     """Exact delta at each of increasing epsilons, and whether they are tight.
 
-    Errs upward. Tight deltas are within `WIDEST` of the truth. Others may be further above it, or inf where none is
-    proven; a best order may then prove less.
+    Errs upward. Tight deltas are within `WIDEST` of the truth, if some pair of neighbours attains the laws of the run.
+    Others may be further above it, or inf where none is proven; a best order may then prove less.
     """
     lower, upper = run.account.profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False, narrow=SHARED)
     with np.errstate(invalid="ignore"):  # inf where none is proven

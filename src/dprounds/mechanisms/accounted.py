@@ -62,7 +62,8 @@ class Accounted:
         Guarantee
         ---------
         Raises, or returns an epsilon at which every pair of neighbours is (epsilon, delta)-close; `inf` where none is
-        proven. Errs upward: exactly by less than 1e-9 of itself for Gaussian and sampled Gaussian runs.
+        proven. Errs upward: `guarantee` says by how much at most. For sampled Gaussian runs with a noise multiplier of
+        0.3 or more that is less than 1e-9 of itself, as a rule.
 
         Parameters
         ----------

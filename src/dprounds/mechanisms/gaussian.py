@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dprounds._validate import NOISE_MULTIPLIER, real
 from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.known_profile import normal_delta
 from dprounds.accounting.law import LossLaw, Slopes
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
@@ -21,7 +22,6 @@ from dprounds.mechanisms.sampling import Replaced, SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import Mixture
-from dprounds.numerics.normal import normal_excess
 from dprounds.numerics.normal_mixture import NormalMixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -73,8 +73,7 @@ class Gaussian(Accounted, Mechanism):
         )
 
     def _excess(self, level: float) -> Bracket:
-        value, error = normal_excess(1.0 / self.noise_multiplier, level, distance_error=UNIT_ROUNDOFF)
-        return Bracket(max(value - error, 0.0), min(value + error, 1.0))
+        return normal_delta(1.0 / self.noise_multiplier, level, UNIT_ROUNDOFF)
 
     def sampled(self, rate: float, direction: str) -> SampledLaw:
         """The law of the loss at a rate in (0, 1), by a quadrature."""

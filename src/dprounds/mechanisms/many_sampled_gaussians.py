@@ -87,8 +87,8 @@ class ManySampledGaussians:
         return (order[start : start + MOST_TOGETHER] for start in range(0, order.size, MOST_TOGETHER))
 
     def _some_log_moments(self, members: Array, z: Numbers) -> Numbers | None:
-        low, high = float(z.real.min()), float(z.real.max())
-        grid = self._grid(members, low, high, float(np.abs(z.imag).max()))
+        high = float(z.real.max())
+        grid = self._grid(members, high, float(np.abs(z.imag).max()))
         if grid is None:
             return None
         loss = -grid.log_mix if self.is_add else grid.log_mix
@@ -109,8 +109,8 @@ class ManySampledGaussians:
                 found[far, i] = np.log(np.exp(log_weights[far] + y[far]).sum(axis=1))
         return found
 
-    def _grid(self, members: Array, low: float, high: float, s: float) -> _Grid | None:
-        """The grid for real parts of z between two numbers, and imaginary parts up to s."""
+    def _grid(self, members: Array, high: float, s: float) -> _Grid | None:
+        """The grid for real parts of z up to `high`, and imaginary parts up to s."""
         sigma, rate = members[:, :1], members[:, 1:]
         if not (rate.max() <= LARGEST_RATE and high > 0):
             return None
