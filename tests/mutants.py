@@ -370,7 +370,8 @@ MUTANTS: dict[str, Mutant] = {
         zero("SECOND_ORDER_OF_PRODUCT", "accounting.premises", value=1.0), TERMS
     ),
     "premises: ceilings": Mutant(
-        without("accounting.premises", "ceilings", "np.minimum(known, flat)", "known - 60.0"), BUDGET
+        without("accounting.premises", "ceilings", "np.minimum(known, flat)", "known - 1.0"),
+        ("tests/accounting/test_line.py",),
     ),
     "premises: sizes": Mutant(
         without("accounting.premises", "sizes", "saddle.steepest * s + turning", "0.0 * s"), TERMS
@@ -568,9 +569,25 @@ MUTANTS: dict[str, Mutant] = {
     "direction: DISTANCE_ERROR_PER_PART": Mutant(
         zero("DISTANCE_ERROR_PER_PART", "accounting.profile", "accounting.direction"), TERMS
     ),
-    "decay: QUADRATURE_ERROR": Mutant(zero("QUADRATURE_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
-    "decay: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
-    "decay: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
+    "normal_mixture_ceiling: DIGITS": Mutant(zero("DIGITS", "numerics.normal_mixture_ceiling", value=20.0), TERMS),
+    "normal_mixture_ceiling: REACH": Mutant(zero("REACH", "numerics.normal_mixture_ceiling", value=5.0), TERMS),
+    "normal_mixture_ceiling: NEGATIVE_POWER_ROOM": Mutant(
+        zero("NEGATIVE_POWER_ROOM", "numerics.normal_mixture_ceiling", value=30.0), TERMS
+    ),
+    "normal_mixture_ceiling: WIDEST_ANGLE": Mutant(
+        zero("WIDEST_ANGLE", "numerics.normal_mixture_ceiling", value=3.1), TERMS
+    ),
+    "normal_mixture_ceiling: MODULUS_ERROR": Mutant(
+        zero("MODULUS_ERROR", "numerics.normal_mixture_ceiling", value=0.0), TERMS
+    ),
+    "normal_mixture_ceiling: LARGEST_FALL": Mutant(
+        zero("LARGEST_FALL", "numerics.normal_mixture_ceiling", value=0.5), TERMS
+    ),
+    "normal_mixture_ceiling: QUADRATURE_ERROR": Mutant(
+        zero("QUADRATURE_ERROR", "numerics.normal_mixture_ceiling"), TERMS
+    ),
+    "normal_mixture_ceiling: WINDOW_ERROR": Mutant(zero("WINDOW_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
+    "normal_mixture_ceiling: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.normal_mixture_ceiling"), TERMS),
     "base: RELATIVE_ERROR": Mutant(zero("RELATIVE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
     "base: ABSOLUTE_ERROR": Mutant(zero("ABSOLUTE_ERROR", "mechanisms.base", "mechanisms.poisson_sampled"), TERMS),
     "base: ERROR_PER_PART": Mutant(zero("ERROR_PER_PART", "mechanisms.base"), TERMS),

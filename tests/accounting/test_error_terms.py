@@ -24,6 +24,7 @@ from dprounds.accounting.over_rounds import least_mass
 from dprounds.mechanisms import Mechanism, Run, discrete_pair
 from dprounds.numerics import cumulant
 from dprounds.numerics import normal_mixture_ceiling as decay
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from tests.references import profile
 
 Array = NDArray[np.float64]
@@ -208,6 +209,15 @@ def test_the_fixed_rounding_of_a_ceiling_covers_what_it_counts() -> None:
     """An exponential down to the least double, a sum of as many terms as a grid may have, and a logarithm."""
     least_exponent = -math.log(5e-324)
     assert least_exponent + math.log2(decay.MOST_NODES) + 2.0 <= decay.FIXED_ERROR
+
+
+def test_the_rounding_of_a_modulus_of_several_components_covers_what_it_counts() -> None:
+    """The square of a modulus rounds by 8 units and two a component, and is divided by the least that it may be."""
+    least = math.cos(0.5 * decay.WIDEST_ANGLE) ** 2
+    assert least >= 1.0 - decay.LARGEST_FALL
+    for components in range(1, 100):
+        units = 0.5 * (8.0 + 2.0 * components) / least
+        assert units * UNIT_ROUNDOFF <= decay.MODULUS_ERROR * components
 
 
 def test_the_fixed_rounding_of_a_cumulant_covers_what_it_counts() -> None:

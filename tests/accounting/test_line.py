@@ -9,8 +9,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from dprounds.accounting.law import LOG_MOMENT_ERROR, LossLaw
-from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting import premises
+from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, LossLaw
+from dprounds.accounting.line import SUMMAND_ERROR, Line, log_zeta
 from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
@@ -139,6 +140,24 @@ def test_saddle_points_solve_their_equation() -> None:
             assert abs(saddle.epsilon - epsilon) * saddle.width < 0.3
     saddle = saddle_at_delta(line_law(Gaussian(1.0) * 1), math.log(1e-5))
     assert abs(math.log(gaussian.delta(1.0, saddle.epsilon)) - math.log(1e-5)) < 2.0
+
+
+@pytest.mark.parametrize(
+    "run",
+    [Gaussian(1.5) * 40, Laplace(2.0) * 60, PoissonSampled(Gaussian(0.9), 0.02) * 500, Gaussian(3.0) + Laplace(1.0)],
+)
+def test_no_value_further_up_is_above_the_ceilings_of_a_line(run: Run) -> None:
+    law = run.law()
+    assert isinstance(law, Composition)
+    saddle = saddle_at_epsilon(law, 1.0)
+    s = saddle.width * np.geomspace(0.05, 20.0, 12)
+    found = premises.ceilings(law, saddle, s)
+    for start, ceiling in zip(s.tolist(), found.tolist(), strict=True):
+        beyond = np.real(law.log_moment(saddle.t + 1j * start * np.array([1.0, 1.1, 1.7, 4.0])))
+        # as evaluated, M of each round has a floor of rounding errors; a line adds the rounding of a ceiling
+        floor = saddle.value + math.log(1e-12)
+        rounding = SUMMAND_ERROR * (abs(ceiling) + 2.0 * abs(saddle.value))
+        assert (beyond <= max(ceiling + rounding, floor)).all()
 
 
 SAMPLED = [(1.0, 0.01, 3.0), (4.0, 0.001, 40.0), (0.5, 1e-4, 2.0), (0.3, 0.05, 1.5), (30.0, 0.5, 90.0)]

@@ -51,7 +51,7 @@ class ByLattice:
         return self.sketch.epsilon(log_delta)
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
-        """A lattice made for the delta that was asked for, once that is nearly found; before, for the one it finds."""
+        """Lattices near an epsilon: fine ones for the delta that was asked for, coarse ones for an estimate of it."""
         if fine and self.log_delta is not None:
             log_delta = self.log_delta
         else:

@@ -23,12 +23,13 @@ from dprounds.errors import NumericalError
 __all__ = ["ByLine"]
 
 # All of these tune speed and tightness.
-# A line bends more than that of a normal law by this factor where a heavy tail takes over; then K is tried below it.
+# The curvature of K exceeds that of a normal law by this factor where a heavy tail takes over; then K is tried at these
+# parts of the saddle point.
 BENT = 3.0
 BELOW_SADDLE = np.array([0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08])
-# Where M states errors of its own, and summands are larger than delta by the exponential of the first number, a line is
-# put at the lowest of these places, relative to the saddle point, where they are not larger by that of the second one.
-# A saddle point that moved by less than a small part of itself is the same.
+# Where a law states the errors of M itself, and summands at the saddle point exceed delta by a factor exp(LOG_LOST), a
+# line is put at the lowest of these places, relative to the saddle point, where the summands exceed the smallest ones
+# by a factor exp(LOG_WORTH) at most. A place that moved by less than SAME_PLACE of itself is the same.
 LOG_LOST = 5.0
 LOWER_PLACES = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5])
 LOG_WORTH = 0.25

@@ -20,14 +20,19 @@ __all__ = ["Cells", "CellsOf", "LatticeLaw", "atoms_in_cells", "lower_law", "shi
 
 Array = NDArray[np.float64]
 
+# --- What carries a proof; docs/theory/accounting.md, "Lattices from cells".
+
 # What the few operations that make a share or a mean of given masses may round, relative to them: fewer than 16 each.
 OPERATIONS = 32.0 * UNIT_ROUNDOFF
 # Probabilities below the range of doubles vanish, or lose their digits. So much is counted as an infinite loss for each
-# cell, or taken off its mass; and what is then so small that a quotient may lose digits is taken for nothing.
+# cell, or taken off its mass; and what is then so small that a quotient may lose digits is treated as 0.
 VANISHED = 1e-307
 TINY = 1e-300
-# A narrow law is inside of its group after the first; a wide one is smooth, and its mean in the middle anyway. A law
-# whose least loss is a group's takes a few more, by the secant method, until the mean is this part of a step off.
+
+# --- What only tunes speed and tightness.
+
+# Usually one iteration centres the heaviest group on its mean. A law whose least loss is in that group takes a few
+# more, by the secant method, until the mean is this part of a step off.
 SHIFTS = 8
 CENTERED = 1e-7
 # Merging may lower the mean loss by this part of a step before other shifts are tried, which are these parts of one:
@@ -135,10 +140,11 @@ def lower_law(
     """A law on the lattice whose delta is at most that of the loss, after any number of rounds.
 
     Each point merges the losses up to halfway to the next at the mean of ``exp(-loss)``. A mean loss below the point
-    is mended by a part of the next group, one above it by a part of the group before; where that does not do, the
-    loss is lowered to a point. What is outside is dropped. The lattice is shifted so that its heaviest group, which
-    may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms, of which the upper one,
-    above which nothing may be left to borrow, is a group by itself. From the `knee` on points are `SPARSE` steps apart.
+    is raised by a part of the next group, one above it is lowered by a part of the group before; if that is not
+    enough, the loss is lowered to a point. What is outside is dropped. The lattice is shifted so that its heaviest
+    group, which may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms, of which the
+    upper one, above which nothing may be left to borrow, is a group by itself. From the `knee` on points are `SPARSE`
+    steps apart.
     """
     margin = max(MARGIN * step, LEAST_MARGIN)
     through = None if atoms is None else shift_through(atoms[0], step) - margin
@@ -173,7 +179,7 @@ def _merged(p: Array, q: Array, points: Array) -> Array:
         lent = np.where(own > 1.0, p * (own - 1.0) / (1.0 - above) * (1.0 + OPERATIONS), 0.0)
         possible = (own <= 1.0) | ((above < 1.0) & (lent <= 0.25 * np.append(p[1:], 0.0)))
         lent = np.where(possible & (own > 1.0), lent, 0.0)
-        # the mean is higher than need be: a part of the group below, not more than what stays at home can bear
+        # the mean is higher than need be: a part of the group below, not more than brings the mean down to the point
         rate = np.where((own < 1.0) & (below < np.inf), (1.0 - own) / (below - 1.0) * (1.0 - OPERATIONS), 0.0)
         fed = np.append(False, own[:-1] <= 1.0) & (below > 1.0) & (p > 0)
         wanted = np.where(fed & (rate > 0), rate * p, 0.0)
@@ -262,6 +268,6 @@ def _heaviest_mean(cells_of: CellsOf, step: float, first: int, last: int) -> tup
 
 
 def _take(masses: Array, at_home: NDArray[np.bool_], amounts: Array) -> None:
-    """Takes what each group gives away from the point at which its mass lies: its own, or the one below."""
+    """Subtract what each group gives away from the point at which its mass lies: its own, or the one below."""
     masses -= np.where(at_home, amounts, 0.0)
     masses[:-1] -= np.where(at_home[1:], 0.0, amounts[1:])

@@ -53,9 +53,9 @@ def crude_delta_at(law: Composition, saddle: Saddle, epsilon: float) -> float:
 
 
 def about_saddle(law: Composition, epsilon: float, start: float) -> Saddle:
-    """The saddle point, or the best of a few points where K is out of reach before it: any of them bounds delta.
+    """The saddle point, or the best of a few other points if it is not found: K at any of them bounds delta.
 
-    So it is above the largest loss of one part, if another has a larger one that next to no mass is near.
+    This happens if epsilon exceeds the largest loss of one part while a larger one of another part is rare.
     """
     try:
         return saddle_at_epsilon(law, epsilon, start=start)

@@ -59,7 +59,7 @@ CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 NEAR_LARGEST = 1e-9
 # Where one value of K bounds delta in the less expensive direction, relative to where the line of the other one is.
 FURTHER_OUT = np.array([2.0, 6.0, 18.0])
-# Of a row's epsilons, so many are refused before a way is given up: halves of halves of a row of some dozens.
+# A way is given up when this number of epsilons of a row were refused.
 MOST_REFUSED = 8
 
 

@@ -52,11 +52,12 @@ LAST = 14.0
 ROUGH = 0.1
 # Around each of many epsilons it is asked for at every second of these places.
 SPARSER = 2
-# A row of epsilons has so many places around which the profile is asked for, and none for fewer rounds.
+# A row of epsilons shares at most this number of starting points; rows of fewer rounds than FEWEST_ROUNDS_OF_ROWS are
+# not computed.
 MOST_PLACES = 24
 MOST_PLACES_ON_LATTICES = 6
 FEWEST_ROUNDS_OF_ROWS = 8
-# A profile that is told to this part of itself is told well. Far from epsilon any bound will do.
+# A profile whose bracket is this part of itself wide is good enough. Far from epsilon any bound will do.
 NARROW = 1e-3
 # The part of a root that is taken for it, so that it is below the root, which is checked.
 SMALLER = 1.0 - 1e-7

@@ -61,14 +61,15 @@ MAX_LOSS_ERROR = 1e-9
 LARGEST_MOMENT_ERROR = 1e-3
 # Values of K that one line may cost, where K is a closed form: some 10 ms.
 MOST_NODES = 2**16
-# A sum that a virtual Gaussian ends needs nearly all of the nodes that it may have, and with fewer proves little.
+# A sum that a virtual Gaussian ends needs nearly all of the nodes that it may have; with fewer its bracket is too wide.
 FEWEST_SMOOTHED = 2**12
-# So many parts of one family are computed together.
+# From this number of parts on, those of one family are computed together.
 MANY = 8
 # Relative spacing of the three points from which slope and curvature are taken: K may bend within a hundredth of t,
 # where a rare large loss takes over, and the rounding of K, 1e-13 at most, is magnified by 3e5.
 SPACING = 1.0 / 512.0
-# Over the largest loss, a point at which K(t)/t is so near to it that a largest loss 1 % too small is seen as a rule.
+# K(t)/t is compared with the largest loss at t = this number over it, where the two are so near to each other that a
+# largest loss 1 % too small is seen as a rule.
 SEEN = 1000.0
 FARTHEST = 1e300
 
@@ -415,7 +416,7 @@ class Composition:
 
 
 def mass_from_above(law: LossLaw) -> float:
-    """What counts as an infinite loss from above; a mass that is no probability stays one, and is refused."""
+    """What counts as an infinite loss from above. A mass outside of [0, 1] is kept, so that it is refused elsewhere."""
     return min(law.infinite_mass + law.left_out, 1.0) if law.left_out > 0 else law.infinite_mass
 
 

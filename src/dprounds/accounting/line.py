@@ -13,8 +13,8 @@ the sum over n and all its periods is a geometric series, and the same identity 
 
 with :math:`x_0 = \varepsilon + d` the first point of the lattice that is not below :math:`\varepsilon`.
 
-What parts the number that is computed from the truth has a name each, here and in docs/theory/accounting.md, which
-proves the bounds: *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*, *transform*, *missing*, *blur*.
+Each error of the computed number has a name, here and in docs/theory/accounting.md, which proves the bounds:
+ *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*, *transform*, *missing*, *blur*.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ LARGEST_LOG_SCALE = 700.0
 
 # --- What only tunes speed.
 
-# The exponential of anything below -746 is 0 in doubles. An exponent that rounding moves by the other 14 has a rounding
-# error that is larger than the sum.
+# The exponential of anything below -746 is 0 in doubles. The margin of 14 is for the rounding of the exponent: if that
+# is larger, the rounding error exceeds the sum.
 VANISHED_LOG = -760.0
 # Entries of one (epsilon, node) table: 16 MB.
 LARGEST_TABLE = 2**20

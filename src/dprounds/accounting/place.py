@@ -38,9 +38,10 @@ CLOSE_ENOUGH = 0.25
 # The search moves by at most this factor at a time; forty such steps cross the scale of doubles' exponents that matter.
 LARGEST_FACTOR = 8.0
 MOST_SADDLE_STEPS = 100
-# A bracket of t so much wider than one is left where K bends faster than its differences tell.
+# The search stops when the ends of its bracket of t differ by this part of t: there K bends faster than its differences
+# show.
 NARROWEST = 1e-4
-# So often the kernel's part, which is no parabola, is put in again.
+# Fixed-point steps for the kernel's part of the exponent, which is no parabola.
 KERNEL_STEPS = 3
 TILT_RANGE = (1e-12, 1e15)
 # Each of truncation and aliasing is asked to stay below this part of delta, a thousandth of the precision promised.
@@ -59,7 +60,7 @@ WORTH_MOVING = 1.5
 # on the axis, no further than this part of t.
 BEYOND_LARGEST = 1.5
 FARTHEST_COSTLY = 0.6
-# A virtual Gaussian of more variance than this blurs epsilon by ten, and nothing is left to see from below.
+# A virtual Gaussian of more variance than this blurs epsilon by ten, which makes the lower bound useless.
 LARGEST_VARIANCE = 100.0
 # The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
 STOPS = 4.0 * 1.2 ** np.arange(31)
@@ -276,7 +277,7 @@ def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
 def _tilt(
     law: Composition, saddle: Saddle, sides: Array, at_sides: Array, epsilon: float, log_delta: float
 ) -> tuple[Saddle, float, int]:
-    """The saddle point, or a side below it that needs fewer nodes; the period of its sum, and its number."""
+    """The saddle point, or a side below it that needs fewer nodes; the period of its sum, and its index in `sides`."""
     here = int(np.searchsorted(sides, saddle.t))
     tried = np.arange(1, here + 1)  # 0 is no place for a line
     t = sides[tried]

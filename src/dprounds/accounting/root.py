@@ -33,7 +33,7 @@ BEYOND = 1.02
 # Else it is sought at these multiples of the first step outward, then at these of the last of them.
 OUTWARD = np.array([1.0, 1.05, 1.2, 1.5, 4.0])
 MOST_ROWS = 40
-# If the end that is found is further out than this multiple of one that is not proven, it is looked for between them.
+# If the proven end is further out than this multiple of an end that is not proven, places between them are tried.
 COARSE = 1.02
 BETWEEN = np.array([0.25, 0.5, 0.75])
 MOST_BETWEEN = 4

@@ -26,15 +26,15 @@ Array = NDArray[np.float64]
 
 # All of these tune speed and tightness.
 # Spreading raises epsilon by about (t + 1) T h^2 / 12 and merging lowers it by half of that: the step makes this part
-# of epsilon, or of 1/t where epsilon is less than that. The coarse one is for lattices that look where epsilon is.
+# of epsilon, or of 1/t where epsilon is less than that. The coarse one is for lattices that only estimate epsilon.
 PRECISE = 1e-7
 COARSE = 1e-3
 # Where the points do not suffice for this part, the bracket would be of no use.
 LEAST_PRECISION = 1e-2
 # The step, relative to epsilon and the deviation of the loss together.
 RESOLUTION = 0.003
-# Points of a period, and of one round's law. A transform of so many takes some 10 ms, and fewer than the least are no
-# faster.
+# Points of a period, and of one round's law. A transform of the most takes some 10 ms; one of fewer than the least is
+# no faster.
 MOST_POINTS = 2**18
 LEAST_POINTS = 2**13
 # Where few frequencies count no array is as long as the period, and a step for this part costs little. One round's law

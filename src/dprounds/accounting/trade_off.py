@@ -37,7 +37,7 @@ FIRST, FACTOR = 5, 4.0
 MOST_PASSES = 40
 LEAST_GAIN = 2e-6
 LEAST_CELL = 1e-9  # in epsilon, over one and epsilon: doubles tell its ends apart
-# Of rates that are smaller only the limit at 0 is told: at this one the best epsilon may be 690.
+# For smaller rates the limit at 0 is used: at this rate the best epsilon may be 690.
 LEAST_RATE = 1e-300
 
 

@@ -35,7 +35,7 @@ BOUND_ERROR = 64.0 * UNIT_ROUNDOFF
 
 # The part of epsilon that the virtual Gaussian may cost, which says how far the line is watched.
 COST = 1e-8
-# Where it would cost more than this part, other ways tell more.
+# Where the virtual Gaussian would cost more than this part, the line is given up: other ways have narrower brackets.
 LARGEST_COST = 3e-6
 # The distance of the first points that are watched: relative to the lower one, and at most this over the deviation of
 # a round. Where the modulus may rise too much between two of them, there are more.

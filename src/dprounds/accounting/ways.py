@@ -32,8 +32,8 @@ __all__ = ["Way", "ways_to_sums"]
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
 LARGEST_SKEWNESS = 1.0
 LARGEST_RATE_OF_LEVELS = 0.2
-# A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and its values of K take as long as they
-# are far up: where q sqrt(T) is below this, levels are faster. It is twice as much if the noise is below ten.
+# A line goes up to about ten over q sqrt(T), in deviations of the log-ratio, and a value of K costs more the larger its
+# imaginary part is: where q sqrt(T) is below this, levels are faster. It is twice as much if the noise is below ten.
 LEAST_SPREAD_OF_LINES = 0.04
 # With few rounds, and a noise of more than one over this deviation, a line falls late, and q sqrt(T) must be more: this
 # over the number of rounds.

@@ -27,10 +27,10 @@ Array = NDArray[np.float64]
 
 # Beyond this, doubles no longer count one by one.
 MOST_ROUNDS = 2**53
-# A curve of fewer points is one that moves, for which a run that answers by itself would be too slow.
-STILL = 48
-# Of the points of others one in so many may be a run that answers by itself: ten of sixty, a second.
-OWN = 6
+# A curve of fewer points is redrawn while a slider moves: a run that answers by itself would be too slow for it.
+FEWEST_POINTS_AT_REST = 48
+# On other curves one point in this number may be a run that answers by itself: ten of sixty take a second.
+POINTS_PER_OWN_RUN = 6
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +132,11 @@ def epsilon_over_rounds(
     always = {_validate.count("including", n, least=1) for n in including}
     if always and not max(always) <= last:
         raise ParameterError(f"including must be integers in [1, last], got {_validate.show(max(always))}.")
-    most = (points // OWN if points >= STILL else 0) if own is None else _validate.count("own", own)
+    most = (
+        (points // POINTS_PER_OWN_RUN if points >= FEWEST_POINTS_AT_REST else 0)
+        if own is None
+        else _validate.count("own", own)
+    )
     shortest = _validate.count("shortest", shortest, least=1)
     rounds = np.union1d(rounds_to_draw(last, points), np.array(sorted(always), dtype=np.int64))
     counts = [int(n) for n in rounds]

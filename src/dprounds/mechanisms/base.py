@@ -320,7 +320,7 @@ class Mechanism(Release):
         return self.law(direction)
 
     def integrated_law(self, direction: str) -> LossLaw | None:
-        """A law the integral of whose profile no neighbours exceed, given any past; None if only `law` is one."""
+        """A law whose integrated profile bounds that of all neighbours, given any past; None if only `law` does."""
         return None
 
     def _pure_epsilon(self) -> float:

@@ -40,10 +40,13 @@ Array = NDArray[np.float64]
 
 SHIFT = Interval.parse("[0, inf)")
 PROBABILITY = Interval.parse("[0, 1]")
-# Probabilities that were rounded to doubles sum to one up to so many units for each, and a few.
-UNITS_OF_A_SUM = 16.0
 # Components, each of which costs an exponential a node.
 MOST_SHIFTS = 1024
+
+# --- What carries a proof; docs/theory/loaders.md.
+
+# Probabilities that were rounded to doubles sum to one up to so many units for each, and a few.
+UNITS_OF_A_SUM = 16.0
 
 
 @dataclass(frozen=True, repr=False)

@@ -38,6 +38,9 @@ MOST_STEPS = 10**9
 LARGEST_GROUP = 1000
 # The part of epsilon that a lattice may cost: the bracket is wide.
 LATTICE_PRECISION = 1e-5
+
+# --- What carries a proof; docs/theory/loaders.md.
+
 # Units of rounding of a logarithm of the normal distribution function, relative to one plus the square of its argument.
 LOG_NDTR_UNITS = 16.0
 

@@ -37,6 +37,8 @@ LARGEST_TABLE = 2**20
 # Terms of all z on a line: two seconds.
 MOST_TERMS = 2**25
 
+# --- What carries a proof; docs/theory/mechanisms.md.
+
 # In units of rounding: pairwise sums of up to 2^20 terms (20), exponentials and products (16), the final logarithm,
 # and quadrature errors of the callers below 1e-16 (1).
 FIXED_ERROR = 64.0

@@ -50,9 +50,6 @@ RATIO_SERIES = (
     7.496330565808626e-18,
     1.0328041877290668e-17,
 )
-# Relative error of `mills_ratio` from -1 on. The sizes of the terms add up to 2.6, their sum is at least 1, and each is
-# rounded a few times. Measured: below 8 units of rounding (tests/numerics/test_normal.py).
-RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
 REVERSED_SERIES = RATIO_SERIES[:0:-1]
 # From here on R(x) is 1 / x to the last digit: it is between 1 / x and x / (x^2 + 1).
 FAR = 1e10
@@ -61,6 +58,12 @@ LEFT = -1.0
 LOG_HALF = math.log(0.5)
 # Newton's method for a quantile doubles its digits, from one or two.
 MOST_STEPS = 12
+
+# --- What carries a proof; measured against arbitrary precision in tests/numerics/test_normal.py.
+
+# Relative error of `mills_ratio` from -1 on. The sizes of the terms add up to 2.6, their sum is at least 1, and each is
+# rounded a few times. Measured: below 8 units of rounding (tests/numerics/test_normal.py).
+RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
 
 
 class Estimate(NamedTuple):

@@ -18,21 +18,18 @@ __all__ = ["ceiling_of_powers"]
 
 Array = NDArray[np.float64]
 
+# --- What carries a proof; docs/theory/accounting.md, "Decay".
+
 # The trapezoid rule is made to err by at most 2 / (exp(46) - 1) < 3e-20 of M(t), which is added.
 DIGITS = 46.0
 QUADRATURE_ERROR = 3e-20
 # Ten deviations beyond the outermost peaks, what is left out is below 1e-22 of M(t), times exp(8) where the power is
-# negative (docs/theory/accounting.md). That is added too.
+# negative. That is added too.
 REACH = 10.0
 NEGATIVE_POWER_ROOM = 8.0
 WINDOW_ERROR = 1e-18
-# The best shift of the contour for nearly normal losses, and the fractions and multiples of it that are tried. A poor
-# choice makes the ceiling higher and no less true.
-TRIED = np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.3])
 # The mixture has its zeros at an angle of pi; near it the quadrature would need a narrow strip.
 WIDEST_ANGLE = 2.5
-# A longer grid costs more than it saves, and no ceiling is given.
-MOST_NODES = 2**14
 # Where several components turn, the square of the modulus is one less a difference of sums of shares, each below two,
 # that rounds by 8 units and two for each component; it is at least cos(WIDEST_ANGLE / 2)^2 > 0.09, and the argument is
 # off by no more.
@@ -40,6 +37,14 @@ MODULUS_ERROR = 64.0 * UNIT_ROUNDOFF
 LARGEST_FALL = 0.91
 # In units of rounding, a logarithm and an exponential below exp(-745) = 0, and sums of MOST_NODES terms.
 FIXED_ERROR = 1000.0
+
+# --- What only tunes speed and tightness.
+
+# The best shift of the contour for nearly normal losses, and the fractions and multiples of it that are tried. A poor
+# choice makes the ceiling higher and no less true.
+TRIED = np.array([0.2, 0.4, 0.6, 0.8, 1.0, 1.3])
+# A longer grid costs more than it saves, and no ceiling is given.
+MOST_NODES = 2**14
 
 
 def ceiling_of_powers(sigma: float, mixture: Mixture, inverse: bool, t: float, s: Array) -> Array:

@@ -21,11 +21,12 @@ from dprounds.errors import NumericalError
 __all__ = ["ByLevels"]
 
 # All of these tune speed and tightness.
-# Where brackets of levels are at most this part of delta wide, they serve for another epsilon too; they may be wider if
-# epsilon is asked for, of which they leave as little open as the next number says.
+# Where brackets of levels are at most this part of delta wide, they serve for another epsilon too. They may be wider if
+# epsilon is asked for, as long as they determine it to `NARROW_EPSILON`.
 NARROW_LEVELS = 3e-9
 WIDEST_LEVELS = 1e-7
-# Levels that leave more than this part of epsilon open are made again; with care if they were made this near to it.
+# Levels whose bracket of epsilon is wider than this part of it are made again; with care, if they were made for an
+# epsilon that is within 1 % of the last one.
 NARROW_EPSILON = 8e-10
 NEAR_LAST = 0.01
 # The part of delta that each error of levels is asked to stay below.

@@ -60,8 +60,8 @@ FEW_NODES = 200
 LARGEST_SUMMAND = 8.0
 LARGEST_SUMMAND_OF_CARE = 5.0
 MOST_NODES = 2**14
-# A block of nodes ends at this multiple of its first one, where one block would need a step of v that is less than this
-# part of others.
+# All nodes are one block, unless the step of v that it needs is less than WHOLE_LINE of the step of other sums. Then
+# each block ends at this multiple of its first node.
 BLOCK_RATIO = 6
 WHOLE_LINE = 0.6
 # The logarithm of summands over delta, up to which all nodes may be one block.

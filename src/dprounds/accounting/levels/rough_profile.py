@@ -28,7 +28,8 @@ DEVIATIONS_BELOW = 9.0
 # Points of the lattice of few rounds, and up to how many rounds there are that: each power of two takes 0.1 ms.
 POINTS_OF_FEW = 2**10
 FEW_ROUNDS = 64
-# Below this delta, or this part of one over the rounds, the rounding of a transform would be seen: masses are tilted.
+# Below this delta, or this part of one over the rounds, the rounding of a transform may exceed delta, so masses are
+# tilted first.
 LEAST_PLAIN = 1e-11
 LEAST_PLAIN_PER_ROUND = 1e-15
 # The lattice reaches to this multiple of a guess; it is made anew if epsilon is a small part of that, or beyond it.
