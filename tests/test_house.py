@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -12,7 +13,7 @@ from types import FrameType
 import pytest
 
 import dprounds
-from dprounds import Gaussian, PoissonSampled, mechanisms
+from dprounds import Gaussian, PoissonSampled, mechanisms, questions
 
 SOURCE = Path(dprounds.__file__).parent
 DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
@@ -191,10 +192,8 @@ def test_the_walk_sees_a_question_of_kind(tmp_path: Path) -> None:
     assert kinds_asked(asking) == {"Gaussian", "Laplace", "PureDP"}
 
 
-def test_one_exact_epsilon_is_a_short_walk() -> None:
-    """Of few calls and few changes of room, once what is made once is made."""
-    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062
-    run.epsilon(delta=1e-5)
+def rooms_walked(ask: Callable[[], object]) -> list[str]:
+    """The room of each function that is called for an answer."""
     rooms: list[str] = []
 
     def see(frame: FrameType, event: str, _: object) -> None:
@@ -205,11 +204,28 @@ def test_one_exact_epsilon_is_a_short_walk() -> None:
     before = sys.getprofile()
     sys.setprofile(see)
     try:
-        run.epsilon(delta=1e-5)
+        ask()
     finally:
         sys.setprofile(before)
+    return rooms
+
+
+def test_one_exact_epsilon_is_a_short_walk() -> None:
+    """Of few calls and few changes of room, once what is made once is made."""
+    run = PoissonSampled(Gaussian(1.1), 256 / 60_000) * 14_062
+    run.epsilon(delta=1e-5)
+    rooms = rooms_walked(lambda: run.epsilon(delta=1e-5))
     assert 100 < len(rooms) <= 400
     assert sum(one != other for one, other in pairwise(rooms)) <= 40
+
+
+def test_rounds_by_every_method_are_a_short_walk() -> None:
+    """The command line's way: of few calls, and no value is checked more often than it is asked for."""
+    setting = questions.Setting(noise_multiplier=1.1, batch_size=256, dataset_size=60_000)
+    questions.rounds(setting, epsilon=3.0, delta=1e-5)
+    rooms = rooms_walked(lambda: questions.rounds(setting, epsilon=3.0, delta=1e-5))
+    assert 1000 < len(rooms) <= 4_800
+    assert rooms.count("_validate") <= 100
 
 
 def test_the_design_tells_how_long_the_middle_is() -> None:

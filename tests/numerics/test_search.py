@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from dprounds import NumericalError
-from dprounds.numerics.search import RootSearch, falling_root, root_by_secants
+from dprounds.numerics.search import RootSearch, falling_root, log_scale_minimum, root_by_secants
 
 Function = Callable[[float], float]
+Array = NDArray[np.float64]
 
 # Falling functions of x over their root.
 SHAPES: dict[str, Function] = {
@@ -104,3 +107,41 @@ def test_places_that_were_seen_are_not_asked_for_again() -> None:
     search = RootSearch(1e-12, 1e15)
     assert search.following(1.0, 7.0, -1.0) == 8.0
     assert search.following(8.0, -7.0, -1.0) == pytest.approx(math.sqrt(8.0))
+
+
+# Functions of log x minus that of the least value, each least at zero.
+VALLEYS: dict[str, Callable[[Array], Array]] = {
+    "a parabola": np.square,
+    "a hyperbola": lambda u: np.exp(u) + np.exp(-u),
+    "steeper to one side": lambda u: np.exp(3.0 * u) - 3.0 * u,
+    "a wall to one side": lambda u: np.where(u < 1.0, np.square(u) / np.maximum(1.0 - u, 1e-9), np.inf),
+    "a bend": np.abs,
+    "a bend of two slopes": lambda u: np.where(u > 0, 0.1 * u, -3.0 * u),
+    "a step": lambda u: np.where(u < 0, 1.0 - u, u),
+}
+SMOOTH = ("a parabola", "a hyperbola", "steeper to one side", "a wall to one side")
+
+
+@pytest.mark.parametrize("valley", VALLEYS)
+@given(least=st.floats(-11.0, 14.0))
+def test_the_least_value_on_a_logarithmic_scale_is_found(valley: str, least: float) -> None:
+    """Of smooth functions to the last digits in few rows, of others to the width of the last bracket."""
+    shape, rows = VALLEYS[valley], []
+
+    def function(x: Array) -> Array:
+        rows.append(x.size)
+        return shape(np.log(x) - least * math.log(10.0))
+
+    found = log_scale_minimum(function)
+    assert found.value == function(np.array([found.x]))[0]
+    assert found.x in found.visited
+    assert found.value - float(shape(np.array([1e-12]))[0]) <= (1e-13 if valley in SMOOTH else 1e-5)
+    # a scan as far as the function falls, and a few rows nearby
+    assert len(rows) <= 11 if valley in SMOOTH else len(rows) <= 30
+
+
+def test_where_neighbours_have_one_logarithm_the_search_ends() -> None:
+    """Far out different x have the same logarithm: no polynomial is put through such points."""
+    begin = np.array([1e15, np.nextafter(1e15, 2e15), 1.1e15, 2e15])
+    found = log_scale_minimum(lambda x: np.abs(x / 1e15 - 1.0), begin=begin)
+    assert found.value <= 1e-15

@@ -51,8 +51,8 @@ class Account:
     ----------
     of
         The release, as messages name it.
-    laws
-        Of the loss in each direction; empty where only Rényi orders are known.
+    laws_of_loss
+        Makes the laws of the loss in each direction; none where only Rényi orders are known.
     finite_rdp
         The Rényi bound given that no loss is infinite.
     infinite_mass
@@ -64,11 +64,16 @@ class Account:
     """
 
     of: object
-    laws: Mapping[str, Composition]
+    laws_of_loss: Callable[[], Mapping[str, Composition]]
     finite_rdp: RenyiCurve
     infinite_mass: float
     attacks: Callable[[], Mapping[str, Composition] | None] = lambda: None
     integrated: Callable[[], Mapping[str, Composition] | None] = lambda: None
+
+    @cached_property
+    def laws(self) -> Mapping[str, Composition]:
+        """Of the loss in each direction, made when they are first asked for: Rényi orders need none."""
+        return self.laws_of_loss()
 
     @cached_property
     def profile(self) -> Profile:

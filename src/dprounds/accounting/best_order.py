@@ -179,9 +179,13 @@ def _best(
 ) -> Proof:
     """The least that `convert` makes of the curve, the infinite order included."""
     found = _least(rdp, convert, method, near_order, narrow)
+    best = Proof(found.value, 1.0 + found.x)
     infinite = np.array([math.inf])
-    at_infinity = Proof(float(convert(rdp(infinite), infinite, method)[0]), math.inf)
-    return min(Proof(found.value, 1.0 + found.x), at_infinity, key=lambda proof: proof.value)
+    largest = rdp(infinite)
+    if not largest[0] < math.inf:  # which proves nothing
+        return best
+    at_infinity = Proof(float(convert(largest, infinite, method)[0]), math.inf)
+    return at_infinity if at_infinity.value < best.value else best
 
 
 def _least(

@@ -505,7 +505,7 @@ class Run(Accounted, Release):
     @cached_property
     def account(self) -> Account:
         """The run as accounting sees it."""
-        return Account(self, self.laws, self.finite_rdp, self.infinite_mass, self._attacks, self._integrated)
+        return Account(self, lambda: self.laws, self.finite_rdp, self.infinite_mass, self._attacks, self._integrated)
 
     def _rdp(self, orders: Array) -> Array:
         return total_rdp([(part._bounds(orders), rounds) for part, rounds in self.parts], orders)
@@ -517,6 +517,8 @@ class Run(Accounted, Release):
 
     @cached_property
     def _largest_loss(self) -> float:
+        if not self.infinite_mass and any(part._pure_epsilon() == math.inf for part in self.mechanisms):
+            return math.inf  # in one direction at least, whatever the rounds are
         return max(map(self._max_loss, self.directions))
 
     def _pure_epsilon(self) -> float:

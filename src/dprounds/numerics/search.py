@@ -268,8 +268,8 @@ def root_by_secants(
     return x
 
 
-# Five points a decade see every valley of a smooth function of log x that is wider than a fifth of a decade.
-DECADE = 5
+# Six points a decade see every valley of a smooth function of log x that is wider than a sixth of a decade.
+DECADE = 6
 # The scale is scanned here first, and beyond only while the minimum is at an end.
 FIRST_SCAN = (-2, 3)
 FURTHER = 3
@@ -277,8 +277,11 @@ ENDS = (-12, 15)
 # Where a search that knows its neighbourhood looks first, closely nearby, and then a factor of four to either side.
 SURROUNDINGS = np.array([-0.25, -0.05, -0.005, 0.0, 0.005, 0.05, 0.25]) * np.log(4.0)
 FURTHER_AROUND = np.array([-1.0, 1.0]) * np.log(4.0)
-# Offsets around a parabola's vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
-OFFSETS = np.array([-0.45, -0.12, -0.02, -0.002, 0.0, 0.002, 0.02, 0.12, 0.45])
+# Offsets around a vertex, in widths of the bracket: near ones for where it is right, far ones for where not.
+SHIFTS = np.array([1e-6, 1e-4, 5e-4, 0.002, 0.01, 0.03, 0.08, 0.2, 0.4])
+OFFSETS = np.concatenate([-SHIFTS[::-1], [0.0], SHIFTS])
+# Newton's steps from the vertex of a parabola to that of the polynomial through five points, which is near.
+STEPS_TO_VERTEX = 3
 # At this relative width of the bracket a smooth minimum is known to the square of it, about the last digit.
 NARROW = 1e-7
 
@@ -315,8 +318,9 @@ def log_scale_minimum(
     """The least value of a vectorised function of x > 0 that was met.
 
     A scan of the scale as far as the function falls, or of the surroundings of `near`, or of all points that it is
-    told to `begin` with, while the minimum is inside of them; then brackets around the best point that shrink about its
-    parabola's vertex to a relative width of `narrow`. Any value that it returns is one that `function` took.
+    told to `begin` with, while the minimum is inside of them; then brackets around the best point that shrink about the
+    vertex of the polynomial through it and its neighbours, to a relative width of `narrow`. Any value that it returns
+    is one that `function` took.
     """
     rows = []
     if begin is not None:
@@ -366,23 +370,43 @@ def _next_bracket(points: _Points, narrow: float) -> Array | None:
     best = points.best
     if not points.is_inside or not np.isfinite(points.values[best]):  # an end as good as its middle: flat to rounding
         return None
-    three = slice(best - 1, best + 2)
-    log_x, values = np.log(points.x[three]), points.values[three]
-    width = log_x[2] - log_x[0]
-    if width <= narrow * max(1.0, abs(log_x[1])):
+    low, high = np.log(points.x[[best - 1, best + 1]]).tolist()
+    width = high - low
+    if width <= narrow * max(1.0, abs(math.log(points.x[best]))):
         return None
-    inner = np.exp(np.clip(_vertex(log_x, values) + width * OFFSETS, log_x[0], log_x[2]))
-    return np.unique(np.append(inner, points.x[three]))
+    five = slice(max(best - 2, 0), best + 3)
+    vertex = _vertex(np.log(points.x[five]).tolist(), points.values[five].tolist(), min(best, 2))
+    inner = np.exp(np.clip(vertex + width * OFFSETS, low, high))
+    return np.unique(np.append(inner, points.x[best - 1 : best + 2]))
 
 
-def _vertex(x: Array, y: Array) -> float:
-    """Where the parabola through three points is least; the middle point if it has no such place."""
-    left, right = x[1] - x[0], x[2] - x[1]
-    with np.errstate(all="ignore"):  # a bend that is nothing, or not finite, has no vertex
-        fall, rise = (y[1] - y[0]) / left, (y[2] - y[1]) / right
-        bend = rise - fall
-        vertex = x[1] - (fall * right + rise * left) / (2.0 * bend)
-    return float(vertex) if bend > 0 and np.isfinite(vertex) else float(x[1])
+def _vertex(x: list[float], y: list[float], best: int) -> float:
+    """Where the polynomial through up to five points is least, between the neighbours of the best of them.
+
+    Where it has no such place, the parabola's vertex, and if it has none either, the best point.
+    """
+    # by Newton's divided differences, the best point and its neighbours first
+    order = [i for i in (best, best - 1, best + 1, best - 2, best + 2) if 0 <= i < len(x)]
+    nodes, coefficients = [x[i] for i in order], [y[i] for i in order]
+    if len(set(nodes)) < len(nodes):  # different x may have the same logarithm
+        return x[best]
+    for depth in range(1, len(nodes)):
+        for i in range(len(nodes) - 1, depth - 1, -1):
+            coefficients[i] = (coefficients[i] - coefficients[i - 1]) / (nodes[i] - nodes[i - depth])
+    _, fall, bend, *_ = coefficients
+    if not 0 < bend < math.inf:
+        return x[best]
+    parabola = at = 0.5 * (nodes[0] + nodes[1] - fall / bend)
+    for _ in range(STEPS_TO_VERTEX):
+        value = slope = bend = 0.0
+        for node, coefficient in zip(reversed(nodes), reversed(coefficients), strict=True):
+            bend = bend * (at - node) + 2.0 * slope
+            slope = slope * (at - node) + value
+            value = value * (at - node) + coefficient
+        if not 0 < bend < math.inf:
+            return parabola
+        at -= slope / bend
+    return at if x[best - 1] < at < x[best + 1] else parabola
 
 
 def largest_integer(
