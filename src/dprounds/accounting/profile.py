@@ -47,8 +47,10 @@ WIDE = 1e-6
 POOR_IN_A_ROW = 0.5
 # A delta that is wanted to about this part of itself.
 ROUGH = 0.1
-# Laplace's method is asked of no fewer rounds, and may be off by so much, as a logarithm.
+# Laplace's method is asked of no fewer rounds, nor where the record is expected in fewer of them, and may be off by so
+# much, as a logarithm.
 LEAST_ROUNDS_OF_LAPLACE = 512
+LEAST_SEEN_OF_LAPLACE = 0.5
 MARGIN_OF_LAPLACE = 0.5
 # The same where a lower bound would be a little smaller if it is off by more.
 MARGIN_BELOW = 0.05
@@ -144,7 +146,7 @@ class Profile:
 
     def seems_above(self, epsilon: float, delta: float) -> bool:
         """Whether delta at `epsilon` is above another one, as Laplace's method tells of many rounds: no proof."""
-        if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
+        if not all(_is_smooth(law) for law in self.laws.values()):
             return False
         with suppress(NumericalError), WithinDoubles():
             return any(
@@ -458,9 +460,15 @@ def _is_met_further_out(law: Composition, t: float, epsilon: float, delta: float
     return False
 
 
+def _is_smooth(law: Composition) -> bool:
+    """Whether rounds are so many, and the record so often in them, that Laplace's method may be asked."""
+    seen = math.fsum(rounds * part.seen for part, rounds in law.parts)
+    return law.rounds >= LEAST_ROUNDS_OF_LAPLACE and seen >= LEAST_SEEN_OF_LAPLACE
+
+
 def _seems_met(law: Composition, epsilon: float, delta: float) -> bool:
     """Whether `delta` is met at `epsilon`, as Laplace's method tells of a law that has no line: no proof."""
-    if law.most_nodes or not law.has_cells or law.rounds < LEAST_ROUNDS_OF_LAPLACE:
+    if law.most_nodes or not law.has_cells or not _is_smooth(law):
         return False
     with suppress(NumericalError), WithinDoubles():
         return Sketch(law).saddle(epsilon).log_delta(epsilon) < math.log(delta) - MARGIN_BELOW
