@@ -444,6 +444,15 @@ MUTANTS: dict[str, Mutant] = {
         without("mechanisms.fixed_size_sampled", "_is_rare_enough", "* (1.0 + math.exp(exponent))", ""), ORDERS
     ),
     "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
+    "fixed_size_sampled: how far an emptied group moves a batch": Mutant(
+        without(
+            "mechanisms.fixed_size_sampled",
+            "FixedSizeSampled.attack_law",
+            "group_attack_cells(self._noise,",
+            "group_attack_cells(0.99 * self._noise,",
+        ),
+        ("tests/mechanisms/test_groups_in_batches.py",),
+    ),
     "emptied_record: TAIL_UNITS": Mutant(zero("TAIL_UNITS", "mechanisms.emptied_record"), FIXED_SIZE),
     "emptied_record: losses above their cells": Mutant(
         zero("_refuse_losses_above_their_cells", "mechanisms.emptied_record", value=lambda *_: None), FIXED_SIZE

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from dprounds import (
     Shuffled,
 )
 from dprounds.accounting.cells import Cells
+from dprounds.accounting.profile import Profile
 from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
 
 Array = NDArray[np.float64]
@@ -96,6 +98,42 @@ def test_the_lower_end_of_replaced_records_is_a_mixture_of_gaussians() -> None:
     assert exact is not None
     assert found.lower <= attack.epsilon(delta=1e-5)
     assert found.lower == pytest.approx(attack.epsilon(delta=1e-5), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("direction", "sigma", "epsilon"),
+    [("remove", 3.0, 0.1), ("remove", 1.0, 1.0), ("remove", 0.7, 3.0), ("add", 3.0, 0.1), ("add", 1.0, 0.1)],
+)
+def test_the_lower_end_of_emptied_records_is_below_a_real_attack(direction: str, sigma: float, epsilon: float) -> None:
+    """All others at -1, and three of the group's at 1 or 0: the sums of a batch are 2 j, or j, above the others'."""
+    step = FixedSizeSampled(Gaussian(sigma), 10, 60, "zero-out", group_size=3)
+    shown = Profile({direction: step.attack_law(direction) * 1}).delta(epsilon).lower
+    chances = chances_in_batch(10, 60, 3)
+
+    def above(x: mp.mpf, norm: int) -> mp.mpf:
+        """The mass above an output of a batch of records of that norm."""
+        return mp.fsum(
+            mp.mpf(c.numerator) / c.denominator * mp.ncdf((norm * j - x) / sigma) for j, c in chances.items()
+        )
+
+    with mp.workdps(30):
+        # at 1,000 outputs, of which those count at which the one law is above the other: no more than an attack
+        x = [mp.mpf(-6 * sigma) + (6 + 12 * sigma) * mp.mpf(i) / 1000 for i in range(1001)]
+        tails = [[mp.mpf(1), *(above(one, norm) for one in x), mp.mpf(0)] for norm in (2, 1)]
+        p, q = tails if direction == "remove" else tails[::-1]
+        pieces = [p[i] - p[i + 1] - mp.exp(epsilon) * (q[i] - q[i + 1]) for i in range(len(p) - 1)]
+        largest = mp.fsum(max(piece, 0) for piece in pieces)
+        # the truth is above it by no more than the pieces in which the difference changes its sign
+        turns = [i for i in range(1, len(pieces)) if (pieces[i] > 0) != (pieces[i - 1] > 0)]
+        most = largest + mp.fsum(abs(pieces[i - 1]) + abs(pieces[i]) for i in turns)
+        assert shown <= most
+        assert shown >= largest * mp.mpf("0.995")  # its losses are rounded down to a lattice
+
+
+def test_a_group_of_which_a_batch_nearly_never_holds_all_is_answered() -> None:
+    """The chance of all 100 is below the doubles; it is raised."""
+    step = FixedSizeSampled(Gaussian(5.0), 1000, 10**8, group_size=100)
+    assert step.rdp(200.0) > 1e5  # all 100 of them at once, however rare
 
 
 def test_groups_that_are_in_every_batch() -> None:

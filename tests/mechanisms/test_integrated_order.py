@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
+from dprounds.mechanisms.grouped_batches import chances_in_batch
 from tests.references.integrated import integrals_in_the_plane
 
 Array = NDArray[np.float64]
@@ -137,3 +139,72 @@ def test_a_row_of_deltas_falls_and_is_about_what_each_epsilon_is_told_by_itself(
 def test_some_hundred_rounds_cost_no_more_than_their_profile_proves(rounds: int) -> None:
     run = FixedSizeSampled(Gaussian(1.5), batch_size=256, dataset_size=60_000) * rounds
     assert run.epsilon(delta=1e-5) <= run.account.profile.epsilon(1e-5).upper
+
+
+def test_several_records_do_not_exceed_a_mixture_of_poisson_samples() -> None:
+    """Two of nine records differ, in batches of two: the sums of all batches, in the plane."""
+    random = np.random.default_rng(5)
+    grid = np.linspace(-8.0, 8.0, 160)
+    for trial in range(6):
+        sigma, group = (6.0, 2) if trial % 2 else (1.5, 2)
+        relation = "zero-out" if trial % 2 else "replace-one"
+        some, weights = 15 / 36, {1: 14 / 15, 2: 1 / 15}  # of 36 batches 14 hold one of the two, and one holds both
+        rest = [in_the_disc(random) for _ in range(7)] if trial > 1 else [np.array([-1.0, 0.0])] * 7
+        here = [in_the_disc(random) for _ in range(group)] if trial > 1 else [np.array([1.0, 0.0])] * group
+        there = [ORIGIN if relation == "zero-out" else -one for one in here]
+        x, y = sigma * grid[:, None], sigma * grid[None, :]
+
+        def density(records: list[Array], x: Array = x, y: Array = y, sigma: float = sigma) -> Array:
+            """Of the noisy sum of a batch, times the area of a cell."""
+            sums = [one + other for one, other in itertools.combinations(records, 2)]
+            kernels = [np.exp(-0.5 * ((x - s[0]) ** 2 + (y - s[1]) ** 2) / sigma**2) for s in sums]
+            return np.asarray(sum(kernels) / len(sums) * (grid[1] - grid[0]) ** 2 / math.tau)
+
+        levels = levels_of(some, sigma / group)
+        second = ORIGIN if relation == "zero-out" else np.array([-1.0, 0.0])
+        most = sum(
+            weight
+            * integrals_in_the_plane(np.array([1.0, 0.0]), second, np.array([-1.0, 0.0]), some, sigma / number, levels)[
+                0
+            ]
+            for number, weight in weights.items()
+        )
+        p, q = density([*here, *rest]), density([*there, *rest])
+        for first, other in ((p, q), (q, p)):
+            loss = np.log(first / other)
+            found = [
+                float((first * (np.maximum(loss - z, 0.0) + np.expm1(-np.maximum(loss - z, 0.0)))).sum())
+                for z in levels
+            ]
+            assert (np.array(found) <= most * (1 + 1e-6) + 1e-12).all()
+        step = FixedSizeSampled(Gaussian(sigma), 2, 9, relation, group_size=group)
+        for order in (1.5, 3.0):
+            assert math.log(float((p**order * q ** (1.0 - order)).sum())) / (order - 1.0) <= step.rdp(order) + 1e-9
+
+
+def test_the_law_of_a_group_is_that_mixture() -> None:
+    t = np.array([0.5, 2.0, 6.0])
+    step = FixedSizeSampled(Gaussian(4.0), 20, 900, group_size=3)
+    law = step.integrated_law("remove")
+    chances = chances_in_batch(20, 900, 3)
+    assert law is not None
+    moments = sum(
+        float(chances[j] / (1 - chances[0])) * np.exp(PoissonSampled(Gaussian(2.0 / j), step.rate).law().log_moment(t))
+        for j in (1, 2, 3)
+    )
+    np.testing.assert_allclose(law.log_moment(t), np.log(moments), rtol=1e-9)
+    np.testing.assert_allclose(step.rdp(t + 1.0), np.log(moments) / t, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "same", "proven"), [(20.0, True, True), (2.0, False, True), (0.6, False, False)])
+def test_an_emptied_group_takes_what_dominates_it_where_the_condition_fails(
+    sigma: float, same: bool, proven: bool
+) -> None:
+    """At noise 2 the condition holds for one record in a batch, and not for all of eight."""
+    step = FixedSizeSampled(Gaussian(sigma), 20, 900, relation="zero-out", group_size=8)
+    laws = [step.integrated_law(direction) for direction in step.directions]
+    assert (laws[0] is not None) == proven
+    assert (laws[0] is laws[1]) == (same or not proven)
+    if proven:
+        found = (step * 300).guarantee(delta=1e-6)
+        assert 0 < found.lower < found.upper

@@ -32,6 +32,7 @@ __all__ = [
     "deltas_of",
     "epsilon_of",
     "is_met",
+    "is_smooth",
     "is_wide",
     "seems_met",
 ]
@@ -49,9 +50,10 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 WIDE = 1e-6
 # In a row, a bracket wider than this part of itself is looked at again by another way.
 POOR_IN_A_ROW = 0.5
-# Laplace's method is asked of no fewer rounds than this. The margin allows for its error in the logarithm of delta;
-# where it is off by more, a lower bound is a little smaller.
+# Laplace's method is asked of no fewer rounds than this, nor where the record is expected in fewer of them. The margin
+# allows for its error in the logarithm of delta; where it is off by more, a lower bound is a little smaller.
 LEAST_ROUNDS_OF_LAPLACE = 512
+LEAST_SEEN_OF_LAPLACE = 0.5
 MARGIN_BELOW = 0.05
 # Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
@@ -340,9 +342,15 @@ def _is_met_further_out(law: Composition, t: float, epsilon: float, delta: float
     return False
 
 
+def is_smooth(law: Composition) -> bool:
+    """Whether rounds are so many, and the record so often in them, that Laplace's method may be asked."""
+    seen = math.fsum(rounds * part.seen for part, rounds in law.parts)
+    return law.rounds >= LEAST_ROUNDS_OF_LAPLACE and seen >= LEAST_SEEN_OF_LAPLACE
+
+
 def seems_met(law: Composition, epsilon: float, delta: float) -> bool:
     """Whether `delta` is met at `epsilon`, as Laplace's method tells of a law that has no line: no proof."""
-    if law.most_nodes or not law.has_cells or law.rounds < LEAST_ROUNDS_OF_LAPLACE:
+    if law.most_nodes or not law.has_cells or not is_smooth(law):
         return False
     with suppress(NumericalError), WithinDoubles():
         return Sketch(law).saddle(epsilon).log_delta(epsilon) < math.log(delta) - MARGIN_BELOW

@@ -17,11 +17,11 @@ from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.crude import crude_delta
 from dprounds.accounting.direction import (
     DISTANCE_ERROR_PER_PART,
-    LEAST_ROUNDS_OF_LAPLACE,
     delta_of,
     deltas_of,
     epsilon_of,
     is_met,
+    is_smooth,
     seems_met,
 )
 from dprounds.accounting.law import Composition
@@ -93,7 +93,7 @@ class Profile:
 
     def seems_above(self, epsilon: float, delta: float) -> bool:
         """Whether delta at `epsilon` is above another one, as Laplace's method tells of many rounds: no proof."""
-        if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
+        if not all(is_smooth(law) for law in self.laws.values()):
             return False
         with suppress(NumericalError), WithinDoubles():
             return any(

@@ -14,6 +14,7 @@ docs/theory/loaders.md has the proofs.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -23,13 +24,14 @@ from numpy.typing import NDArray
 from dprounds.accounting.cells import VANISHED, Cells, CellsOf, atoms_in_cells
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import ADD, REMOVE
+from dprounds.mechanisms.grouped_batches import Part, mixed_cells
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, normal_cells
 from dprounds.mechanisms.sampling import sampled_cells
 from dprounds.numerics.mixture import log_mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import ndtr
 
-__all__ = ["attack_cells", "emptied_attack_cells", "emptied_cells", "two_sided_cells"]
+__all__ = ["attack_cells", "emptied_attack_cells", "emptied_cells", "group_attack_cells", "two_sided_cells"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +48,12 @@ LARGEST_EXPONENT, LARGEST_LEVEL = 700.0, 1e300
 CHORD_ENDS = np.concatenate([-np.geomspace(1e-9, 60.0, 2000)[::-1], np.geomspace(1e-9, 60.0, 2000)])
 MOST_CHORDS = 1000
 FURTHER = 16
+# Intervals into which an attacker sorts the sum of a batch, which may hold some of a group, and how far they reach, in
+# deviations.
+GROUP_INTERVALS = 2**13
+GROUP_REACH = 10.0
+# So many of a group's records are in a batch so rarely that the intervals need not reach further.
+LEAST_CHANCE = 1e-15
 
 
 def two_sided_cells(noise: float, rate: float, edges: Array) -> Cells:
@@ -272,6 +280,24 @@ def emptied_attack_cells(noise: float, rate: float, direction: str, edges: Array
     off += UNIT_ROUNDOFF * (32.0 * np.abs(v) + 16.0 * np.abs(loss) + 32.0 / noise**2 + 32.0)
     reached = np.concatenate([is_reached[: left.size][::-1], is_reached])
     return Cells(p, q, p_error, q_error, float(off[reached].max(initial=0.0)))
+
+
+def group_attack_cells(noise: float, chances: Mapping[int, float], direction: str) -> CellsOf:
+    """Cells of real neighbours: j of a group's records put a batch 2 j above the others, and j when they are empty.
+
+    `chances` are those of each j, rounded once.
+    """
+    likely = max(j for j, chance in chances.items() if chance > LEAST_CHANCE)
+    x = np.linspace(-GROUP_REACH, 2.0 * likely / noise + GROUP_REACH, GROUP_INTERVALS)
+
+    def moved_by(j: int, edges: Array) -> Cells:
+        """The masses of the sums of a batch that holds j of them."""
+        far, near = (normal_cells(edges - move, np.abs(edges) + move) for move in (2.0 * j / noise, j / noise))
+        (p, p_error), (q, q_error) = (far, near) if direction == REMOVE else (near, far)
+        return Cells(p, q, p_error, q_error, 0.0)
+
+    found = mixed_cells([Part(chance, partial(moved_by, j)) for j, chance in chances.items()], x)
+    return attack_cells(found.p, found.q, found.p_error, found.q_error)
 
 
 def _folded(masses: Array, below: int) -> Array:

@@ -27,7 +27,12 @@ from dprounds.mechanisms.base import (
     ZERO_OUT,
     Mechanism,
 )
-from dprounds.mechanisms.emptied_record import emptied_attack_cells, emptied_cells, two_sided_cells
+from dprounds.mechanisms.emptied_record import (
+    emptied_attack_cells,
+    emptied_cells,
+    group_attack_cells,
+    two_sided_cells,
+)
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.grouped_batches import chances_in_batch, log_mean_exp, mixed_law
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
@@ -50,6 +55,8 @@ RELATIONS = (REPLACE_ONE, ZERO_OUT)
 MOST_PANELS = 2**14
 # Each record of a larger group would have next to no noise.
 LARGEST_GROUP = 100
+# The weight of a number of a group's records in a batch, at least.
+LEAST_WEIGHT = 1e-300
 # With less noise a batch reveals what it holds, and with more it hides everything.
 LEAST_NOISE, MOST_NOISE = 0.02, 1e6
 MOST_REMEMBERED = 64
@@ -155,7 +162,8 @@ class FixedSizeSampled(Accounted, Mechanism):
         some = 1 - self._chances.get(0, Fraction(0))
         return [
             (
-                float(chance / some),
+                # one below the doubles is raised: a group that is likelier costs more
+                max(float(chance / some), LEAST_WEIGHT),
                 FixedSizeSampled(Gaussian(math.nextafter(self._noise / j, 0.0)), *sizes, self.relation),
             )
             for j, chance in self._chances.items()
@@ -185,7 +193,7 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _rdp(self, orders: Array) -> Array:
         t = orders - 1.0
         if self.group_size > 1:  # their profiles are mixed, so moments of pairs with these profiles are
-            pairs = [(weight, t * one._bounds_of_pair(orders)) for weight, one in self._members]
+            pairs = [(weight, t * one._rdp(orders)) for weight, one in self._members]
             costs = log_mean_exp(*zip(*pairs, strict=True))
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self.rate == 1:
@@ -347,8 +355,9 @@ class FixedSizeSampled(Accounted, Mechanism):
         """Of real neighbours: all other records point away from the one that differs, or from all that differ."""
         if self.is_tight:
             return self.law(direction)
-        if self.group_size > 1 and self.relation == ZERO_OUT:  # all of them but one are empty in both data sets
-            return replace(self, group_size=1).attack_law(direction)
+        if self.group_size > 1 and self.relation == ZERO_OUT:
+            chances = {j: float(chance) for j, chance in self._chances.items()}
+            return self._real_law(group_attack_cells(self._noise, chances, direction), direction)
         if self.group_size > 1:
             # fewer of them in a batch, by the rounding of their chances, make the attack weaker
             chances = {j: float(chance) * (1.0 - 4.0 * UNIT_ROUNDOFF) for j, chance in self._chances.items() if j}
@@ -357,29 +366,54 @@ class FixedSizeSampled(Accounted, Mechanism):
             return MixtureOfGaussians(self._noise, shifts, [rest, *chances.values()]).law(direction)
         if self.relation == REPLACE_ONE:
             return PoissonSampled(self._replaced, self._rate_below).law(direction)
-        return self._real_law(self._rate_below, direction)
+        return self._real_law(partial(emptied_attack_cells, self._noise, self._rate_below, direction), direction)
 
     def integrated_law(self, direction: str) -> LossLaw | None:
         """That of a Poisson sample, or, in both directions, of real neighbours that tell more with the record."""
-        return self._integrated_law
+        return self._integrated_laws.get(direction) if self.group_size > 1 else self._integrated_law
+
+    @cached_property
+    def _integrated_laws(self) -> Mapping[str, LossLaw]:
+        """For a group, by direction, mixtures of those of one record; where one is missing, of what dominates it."""
+        laws = [one._integrated_law for _, one in self._members]
+        if self.rate == 1 or not any(laws):
+            return {}
+
+        def mixture(direction: str) -> LossLaw:
+            parts = [
+                (weight, law or one.law(direction)) for (weight, one), law in zip(self._members, laws, strict=True)
+            ]
+            return mixed_law(
+                self,
+                parts,
+                lambda t: log_mean_exp(*zip(*((weight, law.log_moment(t)) for weight, law in parts), strict=True)),
+                seen=self.rate,
+                precision=LATTICE_PRECISION,
+            )
+
+        if all(laws):
+            return dict.fromkeys(self.directions, mixture(REMOVE))
+        return {direction: mixture(direction) for direction in self.directions}
 
     @cached_property
     def _integrated_law(self) -> LossLaw | None:
-        if self.is_tight or self.group_size > 1:
+        """That of one record."""
+        if self.rate == 1:
             return None
         if self.relation == REPLACE_ONE:
             law = PoissonSampled(self._replaced, self.rate).law()
             return replace(law, slopes=None if law.slopes is None else partial(_of_the_whole_noise, law.slopes))
         if not _is_rare_enough(self.rate, self._noise):
             return None
-        return replace(self._real_law(self.rate, REMOVE), lattice_precision=LATTICE_PRECISION)
+        cells = partial(emptied_attack_cells, self._noise, self.rate, REMOVE)
+        return replace(self._real_law(cells, REMOVE), lattice_precision=LATTICE_PRECISION)
 
-    def _real_law(self, rate: float, direction: str) -> LossLaw:
-        """Of neighbours in whose batches the record is 2 above all others, and 1 above them when it is empty."""
+    def _real_law(self, cells: CellsOf, direction: str) -> LossLaw:
+        """Of neighbours in whose batches what differs is twice as far from all other records as when it is empty."""
         return LossLaw(
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
-            cells=partial(emptied_attack_cells, self._noise, rate, direction),
+            cells=cells,
             most_nodes=0,
             lattice_precision=ATTACK_PRECISION,
         )
