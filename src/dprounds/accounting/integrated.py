@@ -136,9 +136,8 @@ class IntegratedProfile:
         x, integrals = _integrals(law, places)
         s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
         inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
-        # a smaller s has a larger ratio
-        before = np.clip(np.searchsorted(SHIFTS, s, side="right") - 1, 0, SHIFTS.size - 1)
-        best = np.argmin(np.where(inside, _ratios()[before] * integrals, np.inf), axis=1)
+        log_ratios = np.interp(np.log(np.where(inside, s, 1.0)), np.log(SHIFTS), np.log(_ratios()))
+        best = np.argmin(np.where(inside, np.exp(log_ratios) * integrals, np.inf), axis=1)
         rows = np.arange(epsilons.size)
         held = inside[rows, best]
         found = largest_ratio(np.where(held, s[rows, best], 1.0)) * integrals[best]

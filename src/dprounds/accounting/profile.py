@@ -147,10 +147,9 @@ class Profile:
         if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
             return False
         with suppress(NumericalError), WithinDoubles():
-            return any(
-                saddle_at_epsilon(law, epsilon).log_delta(epsilon) > math.log(delta) + MARGIN_OF_LAPLACE
-                for law in self.laws.values()
-            )
+            saddles = [saddle_at_epsilon(law, epsilon) for law in self.laws.values()]
+            least = math.log(delta) + MARGIN_OF_LAPLACE
+            return any(saddle.is_nearly_normal and saddle.log_delta(epsilon) > least for saddle in saddles)
         return False
 
     def _epsilon(self, delta: float, *, from_below: bool = False) -> Bracket:
@@ -503,9 +502,12 @@ def crude_integral(law: Composition, epsilon: float) -> float:
 def decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
     """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
     with WithinDoubles():
-        t = _about_saddle(law, epsilon, 1.0).t
+        saddle = _about_saddle(law, epsilon, 1.0)
+        t = saddle.t
         if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
             return Sketch(law).saddle(epsilon).t, t
+    if law.rounds >= LEAST_ROUNDS_OF_LAPLACE and saddle.is_nearly_normal:
+        return t, t  # by Laplace's method
     near = epsilon + np.array([0.0, 0.25 / t])
     upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
     rate = math.log(upper[0] / upper[1]) / (0.25 / t) if 0 < upper[1] < upper[0] else math.nan
