@@ -147,9 +147,10 @@ class Profile:
         if min(law.rounds for law in self.laws.values()) < LEAST_ROUNDS_OF_LAPLACE:
             return False
         with suppress(NumericalError), WithinDoubles():
-            saddles = [saddle_at_epsilon(law, epsilon) for law in self.laws.values()]
-            least = math.log(delta) + MARGIN_OF_LAPLACE
-            return any(saddle.is_nearly_normal and saddle.log_delta(epsilon) > least for saddle in saddles)
+            return any(
+                saddle_at_epsilon(law, epsilon).log_delta(epsilon) > math.log(delta) + MARGIN_OF_LAPLACE
+                for law in self.laws.values()
+            )
         return False
 
     def _epsilon(self, delta: float, *, from_below: bool = False) -> Bracket:
