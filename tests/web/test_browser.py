@@ -1000,7 +1000,7 @@ def test_the_plan_view_shows_the_librarys_plan_a_row_for_each_batch_size_and_a_c
     assert {"plan", "today"} <= set(page.locator("#plan-chart .note").all_text_contents())
 
 
-@pytest.mark.parametrize("width", [390, 360])
+@pytest.mark.parametrize("width", [390, 360, 320])
 def test_on_a_phone_the_plan_has_all_its_columns_and_no_line_goes_through_its_note(open_page: Open, width: int) -> None:
     page = open_plan(open_page)
     page.set_viewport_size({"width": width, "height": 800})
@@ -1015,6 +1015,31 @@ def test_on_a_phone_the_plan_has_all_its_columns_and_no_line_goes_through_its_no
         )
         <= 1
     )
+
+
+def test_the_plan_is_for_the_loader_that_is_chosen(open_page: Open) -> None:
+    page = open_plan(open_page)
+    loader = page.locator("#plan-sampling")
+    assert loader.locator("option").evaluate_all("(all) => all.map((each) => each.value)") == [
+        name for name in SAMPLINGS if name != "none"
+    ]
+    loader.select_option("shuffled")
+    found = questions.plan(**PLANNED, sampling="shuffled")
+    playwright.expect(page.locator("#plan-sentence")).to_have_text(found.sentence)
+    playwright.expect(page.locator("#plan-remarks")).to_contain_text(found.holds_for)
+
+
+def test_a_plan_whose_chart_is_refused_is_shown_and_typed_epochs_move_their_line(open_page: Open) -> None:
+    page = open_plan(open_page)
+    refusal = "This takes longer than 10 s to compute, and was stopped."
+    page.route("**/api/plan-curve?*", lambda route: route.fulfill(status=422, json={"error": refusal}))
+    page.locator("#plan-epochs").fill("9")
+    assert page.locator("#plan-chart [role=slider]").get_attribute("aria-valuenow") == "9"
+    playwright.expect(page.locator("#plan-refusal")).to_have_text(
+        f"The plan is complete, but its chart is not. {refusal}"
+    )
+    assert page.locator("#plan-sentence").inner_text() == questions.plan(**{**PLANNED, "epochs": 9}).sentence
+    assert [each.get_attribute("id") for each in page.locator("#plan .stale").all()] == ["plan-chart"]
 
 
 def test_the_line_of_epochs_is_dragged_and_the_plan_follows(open_page: Open) -> None:
@@ -1050,9 +1075,9 @@ def test_a_bad_value_of_the_plan_gets_its_sentence_and_dims_the_last_plan(open_p
     page = open_plan(open_page)
     before = shown_plan(page)
     for name, text, sentence in (
-        ("delta", "2", "delta must be in [0, 1), got 2."),
-        ("habit", "5000", "habit must be an integer in [1, 4000], got 5000."),
-        ("epochs", "long", "epochs must be a real number in (0, inf), got 'long'."),
+        ("delta", "2", "Failure mass δ must be in [0, 1), got 2."),
+        ("habit", "5000", "Batch size today must be an integer in [1, 4000], got 5000."),
+        ("epochs", "long", "Epochs must be a real number in (0, inf), got 'long'."),
     ):
         page.locator(f"#plan-{name}").fill(text)
         playwright.expect(page.locator("#plan-refusal")).to_have_text(sentence)

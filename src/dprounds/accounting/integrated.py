@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.crude import about_saddle, crude_integral
+from dprounds.accounting.direction import LEAST_ROUNDS_OF_LAPLACE
 from dprounds.accounting.law import Composition
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.sketch import Sketch
@@ -142,9 +143,8 @@ class IntegratedProfile:
         x, integrals = _integrals(law, places)
         s = np.subtract.outer(epsilons, x) * (1.0 - SUM_ERROR)
         inside = (s > SHIFTS[0]) & (s < SHIFTS[-1])
-        # a smaller s has a larger ratio
-        before = np.clip(np.searchsorted(SHIFTS, s, side="right") - 1, 0, SHIFTS.size - 1)
-        best = np.argmin(np.where(inside, _ratios()[before] * integrals, np.inf), axis=1)
+        log_ratios = np.interp(np.log(np.where(inside, s, 1.0)), np.log(SHIFTS), np.log(_ratios()))
+        best = np.argmin(np.where(inside, np.exp(log_ratios) * integrals, np.inf), axis=1)
         rows = np.arange(epsilons.size)
         held = inside[rows, best]
         found = largest_ratio(np.where(held, s[rows, best], 1.0)) * integrals[best]
@@ -200,9 +200,12 @@ def integrals_of_chords(negative: Array, x: Array, deltas: Array, beyond: float)
 def _decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
     """About the rate at which the logarithm of delta falls with epsilon, and that of its bound by one value of K."""
     with WithinDoubles():
-        t = about_saddle(law, epsilon, 1.0).t
+        saddle = about_saddle(law, epsilon, 1.0)
+        t = saddle.t
         if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
             return Sketch(law).saddle(epsilon).t, t
+    if law.rounds >= LEAST_ROUNDS_OF_LAPLACE and saddle.is_nearly_normal:
+        return t, t  # by Laplace's method
     near = epsilon + np.array([0.0, 0.25 / t])
     upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
     rate = math.log(upper[0] / upper[1]) / (0.25 / t) if 0 < upper[1] < upper[0] else math.nan

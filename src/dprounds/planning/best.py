@@ -26,6 +26,8 @@ __all__ = ["BestPlan", "best_plan"]
 MIN_ROUNDS = 125
 # A plan this near to the floor counts as good: the rest was seen to be worth some 0.4 points of accuracy.
 WITHIN = 0.10
+# From here on numbers in sentences are whole.
+LARGE = 1000
 WITHIN_INTERVAL = _validate.Interval.parse("(0, inf)")
 
 
@@ -96,7 +98,7 @@ class BestPlan:
             if ratio < 1:
                 said.append(f"The plan takes {100 * ratio:.0f} % of their compute.")
             if plan.rounds != self.habit.rounds:
-                said.append(f"Multiply the learning rate by {self.learning_rate_factor:.3g}.")
+                said.append(f"Multiply the learning rate by {_factor(self.learning_rate_factor)}.")
         elif self.nothing_to_gain:
             said.append(f"Nothing to gain: every batch size of {self.min_rounds} rounds or more is within {percent}.")
         return tuple(said)
@@ -195,7 +197,12 @@ def _of(plan: FrontierRow) -> str:
 
 
 def _percent(excess: float) -> str:
-    return f"{100 * max(excess, 0.0):.1f} %"
+    percent = 100 * max(excess, 0.0)
+    return f"{percent:.1f} %" if percent < LARGE else f"{percent:,.0f} %"
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.3g}" if factor < LARGE else f"{factor:,.0f}"
 
 
 def _up(noise: float) -> str:

@@ -200,8 +200,10 @@ def _by_differences(point: PlanPoint) -> EpsilonSlopes:
             "sampling_rate": by_rate,
         },
         rounds=(point.epsilon(rounds=step) - point.epsilon(rounds=fewer)) / (step - fewer),
+        # divided in two steps, since a step of the smallest deltas is none
         delta=(point.epsilon(delta=delta * (1 + STEP)) - point.epsilon(delta=delta * (1 - STEP)))
-        / (2.0 * STEP * delta),
+        / (2.0 * STEP)
+        / delta,
     )
     return _at_fixed_rounds(point, found)
 

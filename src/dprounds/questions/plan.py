@@ -15,6 +15,9 @@ from dprounds.questions.wording import EXCESS
 
 __all__ = ["plan"]
 
+# A change of the noise that is a smaller part of it is an error of rounding.
+ROUNDING = 1e-10
+
 
 def plan(
     *,
@@ -108,7 +111,12 @@ def _with_remark(answers: Answers, found: BestPlan) -> Answers:
         small.one_percent_more_data.total_noise_at_budget or 0.0,
     )
     remark = (
-        f"At the same budget, one more epoch changes the total noise by about {100 * epoch:+.2g} %, and 1 % more "
-        f"records by {100 * data:+.2g} %. With 1 % more noise ε changes by {small.one_percent_more_noise.epsilon:+.2g}."
+        f"At the same budget, one more epoch changes the total noise by about {_percent(epoch)}, and 1 % more "
+        f"records by {_percent(data)}. With 1 % more noise ε changes by {small.one_percent_more_noise.epsilon:+.2g}."
     )
     return replace(answers, remarks=(remark, *answers.remarks))
+
+
+def _percent(part: float) -> str:
+    """A change in percent, with two digits; what is only rounding is none."""
+    return f"{100 * part:+.2g} %" if abs(part) > ROUNDING else "0 %"

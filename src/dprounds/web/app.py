@@ -168,8 +168,9 @@ def _endpoint(pool: Pool, question: Question, method: str) -> Callable[[Request]
             reply = await pool.ask(question.name, given, gone, quick=quick, parts=parts)
         except TooLongError:
             # not 503: to ask the same again would take as long
+            advice = " Ask by one method." if parts else ""
             raise HTTPException(
-                422, f"This takes longer than {pool.seconds:g} s to compute, and was stopped. Ask by one method."
+                422, f"This takes longer than {pool.seconds:g} s to compute, and was stopped.{advice}"
             ) from None
         except BusyError:
             raise HTTPException(

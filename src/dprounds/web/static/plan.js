@@ -3,12 +3,13 @@
 import { Lane, Refused, addressAt, ask } from "./asking.js";
 import { Chart, element, niceAbove } from "./chart.js";
 import { plainNumber } from "./fields.js";
+import { LOADERS } from "./vocabulary.js";
 
 const at = (id) => document.getElementById(id);
 // What is asked: its label, and what it is at first.
 const ASKED = {
   dataset_size: ["Records", "60000"], epsilon: ["Budget ε", "3"], delta: ["Failure mass δ", "1e-5"], epochs: ["Epochs, at most", "60"],
-  habit: ["Batch size today", "256"],
+  habit: ["Batch size today", "256"], sampling: ["Batches", "poisson"],
 };
 const PAUSE = 350; // milliseconds without a move until the answer is asked for
 const NEAR = 0.1; // what the planner counts as near the floor
@@ -25,14 +26,17 @@ let dragging = false;
 const chart = new Chart(at("plan-chart"), { x: "epochs", y: "noise above the floor", percent: "y" });
 
 const inputs = Object.fromEntries(Object.entries(ASKED).map(([name, [label, start]]) => {
-  const input = document.createElement("input");
-  Object.assign(input, { type: "text", inputMode: "decimal", id: `plan-${name}`, name, value: start, maxLength: 30, spellcheck: false });
+  const input = document.createElement(name === "sampling" ? "select" : "input");
+  if (name === "sampling") input.append(...Object.entries(LOADERS).filter(([loader]) => loader !== "none").map(([loader, { title }]) => new Option(title, loader)));
+  else Object.assign(input, { type: "text", inputMode: "decimal", maxLength: 30, spellcheck: false });
+  Object.assign(input, { id: `plan-${name}`, name, value: start });
   const row = document.createElement("label");
   row.append(label, input);
   at("plan-form").append(row);
   input.setAttribute("aria-describedby", "plan-refusal");
   input.addEventListener("input", () => {
     at("plan-chart").classList.add("stale");
+    if (name === "epochs" && curves) place();
     later();
   });
   return [name, input];
@@ -67,7 +71,15 @@ function asked() {
       plan = found;
       showWords();
       const { batch_size } = plan.answers.at(-1);
-      const drawn = await ask(addressAt("plan-curve", { ...given, batch_size }), signal);
+      let drawn;
+      try {
+        drawn = await ask(addressAt("plan-curve", { ...given, batch_size }), signal);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        refuse(`The plan is complete, but its chart is not. ${error.message}`);
+        at("plan-chart").classList.add("stale");
+        return;
+      }
       if (signal.aborted) return;
       curves = new Map();
       for (const row of drawn.answers) {
@@ -89,11 +101,12 @@ function asked() {
   });
 }
 
-// Show a refusal, or none, and mark the field that it names.
+// Show a refusal, or none, with the label of the field that it names, and mark the field.
 function refuse(sentence) {
-  at("plan-refusal").textContent = sentence ?? "";
+  const named = Object.keys(inputs).find((name) => sentence?.startsWith(`${name} `));
+  at("plan-refusal").textContent = named ? ASKED[named][0].split(",")[0] + sentence.slice(named.length) : sentence ?? "";
   at("plan-refusal").hidden = sentence === null;
-  for (const [name, input] of Object.entries(inputs)) input.setAttribute("aria-invalid", String(sentence?.startsWith(`${name} `) ?? false));
+  for (const [name, input] of Object.entries(inputs)) input.setAttribute("aria-invalid", String(name === named));
 }
 
 const epochsText = (count) => `${count.toLocaleString("en")} epoch${count === 1 ? "" : "s"}`;
