@@ -630,7 +630,7 @@ MUTANTS: dict[str, Mutant] = {
         WATCHED,
     ),
     "modulus: error of a value": Mutant(
-        without("numerics.modulus", "log_moduli_above", "+ error", "+ 0.0 * error"), ("tests/numerics/test_modulus.py",)
+        without("numerics.modulus", "log_moduli_above", "less + error +", "less +"), ("tests/numerics/test_modulus.py",)
     ),
     "watched line: rise between two points": Mutant(
         without("accounting.watched_line", "_bounds", "part.variance", "0.0"), WATCHED
@@ -690,6 +690,11 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "laplace: a ceiling": Mutant(
         without("mechanisms.laplace", "Laplace._ceiling", "0.5 * a + np.log1p(0.5 / s)", "0.5 * a"), ROUNDS
+    ),
+    "modulus: ROUNDINGS": Mutant(zero("ROUNDINGS", "numerics.modulus"), MODULUS),
+    "filters: errors that laws state": Mutant(
+        without("ledger.filters", "RenyiFilter.cost", "run.laws[ADD].error_on_axis(t)", "0.0"),
+        ("tests/ledger/test_filters.py",),
     ),
     "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
+from dprounds.accounting.crude import crude_integral
 from dprounds.accounting.integrated import IntegratedProfile, _integrals, integrals_of_chords, largest_ratio
 from dprounds.accounting.profile import Profile
 from tests.references import integrated as reference
@@ -22,6 +23,13 @@ def test_the_largest_ratio_is_not_below_it_and_close() -> None:
             exact = reference.largest_ratio(s)
             assert mp.mpf(float(found)) >= exact
             assert float(found) <= exact * (1 + mp.mpf("1e-5"))
+
+
+def test_one_value_of_k_bounds_the_integral_where_delta_is_one() -> None:
+    """The bound of delta there is far above one, and so is what it says of the integral."""
+    law = Gaussian(1 / 300).law() * 1
+    # the integral of (1 - e^(x - L))_+ over x from 4500 on is E[(L - 4500)_+] less one at most, L normal about 45000
+    assert crude_integral(law, 4500.0) >= 45_000 - 4500 - 1
 
 
 def test_a_root_that_is_too_large_tells_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.watched_line import _beyond, _Watched, watched_line
 from dprounds.errors import NumericalError
-from dprounds.mechanisms import DiscreteGaussian, DiscretePair, PoissonSampled
+from dprounds.mechanisms import DiscreteGaussian, DiscretePair, PoissonSampled, RandomizedResponse, Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from tests.references.multinomial import three_outcomes_delta
 
@@ -105,6 +105,25 @@ def test_atoms_on_no_lattice_are_narrow() -> None:
         found = run.guarantee(delta=delta)
         assert found.method == "exact"
         assert found.upper - found.lower <= 1e-7 * found.upper
+
+
+def test_the_rounding_of_moduli_next_to_one_is_counted_once_for_each_round() -> None:
+    """Of 10^17 rounds and more, whose losses are next to nothing. Losses that all are the smaller one cost less."""
+    e, rounds = 5e-10, 130_000_000_000_000_000
+    run = RandomizedResponse(e) * rounds + RandomizedResponse(e * (1.0 + 1e-12)) * rounds
+    assert run.epsilon(delta=0.1) >= (RandomizedResponse(e) * (2 * rounds)).guarantee(delta=0.1).lower
+    e, rounds, delta = 8.768912163146683e-10, 86_759_203_593_037_162, 0.17641803680835522
+    run = sum((RandomizedResponse(e * (1.0 + k * 1e-12)) * rounds for k in range(3)), start=Run())
+    assert run.epsilon(delta=delta) >= (RandomizedResponse(e) * (3 * rounds)).guarantee(delta=delta).lower
+
+
+def test_a_watched_line_is_of_one_number_of_rounds() -> None:
+    law = PoissonSampled(DiscreteGaussian(2.5), 0.01).law("remove") * 500
+    epsilon = Profile({"": law}).epsilon(1e-6).upper
+    saddle = saddle_at_epsilon(law, epsilon)
+    line = watched_line(law, saddle, epsilon=epsilon, log_delta=saddle.log_delta(epsilon))
+    with pytest.raises(TypeError, match="watched ceiling"):
+        line * 2.0
 
 
 def test_a_narrow_bracket_meets_that_of_lattices() -> None:

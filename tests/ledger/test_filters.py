@@ -19,6 +19,7 @@ from dprounds import (
     ParameterError,
     PoissonSampled,
     PureDP,
+    RandomAllocation,
     UnsupportedError,
 )
 from dprounds.ledger.filters import (
@@ -119,6 +120,30 @@ def test_costs_are_not_below_the_truth() -> None:
     assert all(amount * UNIT >= F(3 * 4, 800) for amount in budget.cost(Gaussian(20.0) * 3, left=budget.caps))
     budget = new_filter("pure", epsilon=6.0, delta=None)
     assert budget.cost(PureDP(0.1) * 7, left=budget.caps)[0] * UNIT >= 7 * F(0.1)
+
+
+@pytest.mark.parametrize(("order", "sigma", "steps"), [(1.01, 10.0, 5000), (1.0001, 10.0, 5000), (1.1, 200.0, 1000)])
+def test_the_cost_of_an_allocation_counts_the_errors_that_its_law_states(
+    order: float, sigma: float, steps: int
+) -> None:
+    """Its K is a small logarithm of an M that is known relative to itself. The truth by moments, from below."""
+    z = mpf(order) - 1
+    with mp.workdps(50):
+        w = mp.exp(1 / mpf(sigma) ** 2)
+        raw = [w ** (n * (n - 1) // 2) for n in range(5)]  # E[e^(nV)]
+        second = raw[2] - 1
+        third = raw[3] - 3 * raw[2] + 2
+        fourth = raw[4] - 4 * raw[3] + 6 * raw[2] - 3
+        n = mpf(steps)
+        mean_2, mean_3 = second / n, third / n**2
+        mean_4 = (fourth + 3 * (n - 1) * second**2) / n**3
+        # E[S^-z], whose Taylor series about S = 1 ends below the truth at an odd power; the sixth adds next to nothing
+        moment = 1 + z * (z + 1) / 2 * mean_2 - z * (z + 1) * (z + 2) / 6 * mean_3
+        fourth_term = z * (z + 1) * (z + 2) * (z + 3) / 24 * mean_4
+        truth = mp.log(moment + fourth_term * (1 - mpf(10) ** -3)) / z
+    budget = new_filter("renyi", epsilon=3.0, delta=1e-6, order=order)
+    cost = budget.cost(RandomAllocation(Gaussian(sigma), steps=steps) * 1, left=budget.caps)[1]
+    assert mpf(cost) / mpf(2) ** 60 >= truth
 
 
 def test_each_direction_of_an_uneven_pair_is_charged_its_own_divergence() -> None:

@@ -189,6 +189,16 @@ def test_the_lower_end_is_reached_by_a_simulated_attack(relation: str) -> None:
     assert gains.mean() <= 1.1e-2 + 4.0 * gains.std() / math.sqrt(samples)
 
 
+def test_less_noise_costs_an_emptied_record_more_where_its_profile_is_not_convex() -> None:
+    """The chord is the lowest one at each noise, and not one that a search happens to end at."""
+    found = [
+        (FixedSizeSampled(Gaussian(0.718 * part), 1, 17, "zero-out") * 103).epsilon(delta=3.4e-12)
+        for part in (1.01, 1.002, 1.0, 0.9995, 0.999, 0.99)
+    ]
+    assert found == sorted(found)
+    assert found[2] < 82.0
+
+
 def test_masses_of_an_emptied_record_are_those_of_its_profile() -> None:
     sigma, rate = 1.5, 0.1
     edges = np.linspace(-2.0, 3.0, 101)

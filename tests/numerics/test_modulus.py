@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from dprounds.numerics.modulus import log_moduli_above, log_moduli_between, variance_above
@@ -46,6 +47,33 @@ def test_a_variance_is_not_below_the_true_one() -> None:
             found = variance_above(h, values[0] + values[2] - 2.0 * values[1])
             assert found >= p * (1.0 - p) * (1.0 - 1e-9)
     assert variance_above(1e-2, 1e-4) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_moduli_next_to_one_keep_their_digits() -> None:
+    """Which many rounds multiply: no bound is below the exact one, by not so much as a unit of rounding of itself."""
+    dice = np.random.default_rng(5)
+    logs = -(10.0 ** dice.uniform(-25, 2, 4000))
+    error = np.abs(logs) * 10.0 ** dice.uniform(-14, 0.5, 4000)
+    found = log_moduli_above(logs, error)
+    with mp.workdps(60):
+        for x, e, bound in zip(logs.tolist(), error.tolist(), found.tolist(), strict=True):
+            exact = min(mp.log(mp.exp(mpf(x)) + mpf(e)), mpf(0))
+            assert mpf(bound) >= exact
+            assert mpf(bound) <= exact * (1 - mpf(10) ** -13) + mpf(10) ** -14 * (abs(mpf(x)) + mpf(e))
+
+
+def test_bounds_between_points_are_rounded_upward() -> None:
+    dice = np.random.default_rng(6)
+    for _ in range(300):
+        points = np.sort(dice.uniform(0.0, 1.0, 6)) * 10.0 ** dice.uniform(-3, 9)
+        logs = -(10.0 ** dice.uniform(-20, 1)) * dice.uniform(0.2, 1.0, 6)
+        variance = float(10.0 ** dice.uniform(-2, 0.3) * np.abs(logs).min() / np.diff(points).max() ** 2)
+        found = log_moduli_between(points, logs, variance)
+        with mp.workdps(60):
+            squares = [mp.expm1(2 * mpf(x)) for x in logs.tolist()]
+            for i, bound in enumerate(found.tolist()):
+                rise = mpf(variance) / 4 * (mpf(points[i + 1]) - mpf(points[i])) ** 2
+                assert mpf(bound) >= mp.log1p(min(max(squares[i], squares[i + 1]) + rise, mpf(0))) / 2
 
 
 @pytest.mark.parametrize("true", [1e-12, 1e-3, 0.5, 1.0])

@@ -17,8 +17,11 @@ from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["about_saddle", "crude_delta", "crude_delta_at", "crude_integral"]
 
-# It only tunes tightness: where one value of K bounds delta, if no saddle point is found.
+# These tune tightness.
+# Where one value of K bounds delta, if no saddle point is found.
 SCANNED = (10.0, 100.0, 1e3, 1e4)
+# An integral of more than the exponential of this is infinite.
+LARGEST_EXPONENT = 700.0
 
 
 def crude_delta(law: Composition, epsilon: float) -> float:
@@ -40,16 +43,24 @@ def crude_integral(law: Composition, epsilon: float) -> float:
         return math.inf
     with WithinDoubles():
         saddle = about_saddle(law, epsilon, 1.0)
-        return crude_delta_at(law, saddle, epsilon) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        exponent = _log_crude_delta(law, saddle, epsilon)
+        if not exponent < LARGEST_EXPONENT:  # also where it is not a number
+            return math.inf
+        return math.exp(exponent) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
 
 
 def crude_delta_at(law: Composition, saddle: Saddle, epsilon: float) -> float:
     """The same at a given point of the axis."""
+    exponent = _log_crude_delta(law, saddle, epsilon)
+    return 1.0 if math.isnan(exponent) else law.infinite_mass + math.exp(min(exponent, 0.0))
+
+
+def _log_crude_delta(law: Composition, saddle: Saddle, epsilon: float) -> float:
+    """The logarithm of the bound of the finite losses, which may exceed 0."""
     t, value = saddle.t, saddle.value
     # a thousand times the error that K may have, since this is not to be close
     error = 1000.0 * LOG_MOMENT_ERROR * (abs(value) + t * epsilon + 1.0) + law.error_on_axis(t)
-    exponent = float(log_zeta(np.array(t))) + value - t * epsilon + error
-    return 1.0 if math.isnan(exponent) else law.infinite_mass + math.exp(min(exponent, 0.0))
+    return float(log_zeta(np.array(t))) + value - t * epsilon + error
 
 
 def about_saddle(law: Composition, epsilon: float, start: float) -> Saddle:

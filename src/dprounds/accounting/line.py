@@ -113,6 +113,8 @@ class Line:
         By how much of themselves all masses may be off.
     missing
         A mass that has no place on the line, and counts as an infinite loss.
+    is_of_one_run
+        Whether the ceiling belongs to this number of rounds alone.
     """
 
     t: float
@@ -131,6 +133,7 @@ class Line:
     norm_error: float = 0.0
     relative_error: float = 0.0
     missing: float = 0.0
+    is_of_one_run: bool = False
 
     def __post_init__(self) -> None:
         if not self.variance >= 0:  # no Gaussian has it, and every bound below takes it for one
@@ -138,8 +141,8 @@ class Line:
 
     def __mul__(self, rounds: float) -> Line:
         """The line of this many rounds."""
-        if self.lattice is not None:
-            raise TypeError("the points of a lattice move with the number of rounds")
+        if self.lattice is not None or self.is_of_one_run:
+            raise TypeError("the points of a lattice move with the number of rounds, and so does a watched ceiling")
         return replace(
             self,
             values=rounds * self.values,

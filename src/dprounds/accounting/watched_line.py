@@ -183,4 +183,4 @@ def watched_line(law: Composition, saddle: Saddle, *, epsilon: float, log_delta:
     own = 0.5 * variance * (line.t * (1.0 + line.t) - last * last)
     if not own < 0:  # else a bound of K is none of the sum with the Gaussian
         raise NumericalError("The exact sum of this run converges too slowly.")
-    return replace(line, variance=variance, ceiling=line.ceiling - own * (1.0 + BOUND_ERROR))
+    return replace(line, variance=variance, ceiling=line.ceiling - own * (1.0 + BOUND_ERROR), is_of_one_run=True)

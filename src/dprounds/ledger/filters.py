@@ -49,7 +49,8 @@ __all__ = [
 
 # --- What carries a proof.
 
-# Relative error of a moment function in the direction `add` that a cost allows for: `Release.rdp` promises 1e-11.
+# Relative error of a moment function in the direction `add` that a cost allows for, in addition to the errors that its
+# laws state themselves: `Release.rdp` promises 1e-11.
 MOMENT_ERROR = 1e-10
 
 # --- What only tunes tightness.
@@ -286,7 +287,8 @@ class RenyiFilter(Filter):
         if ADD in run.directions and run.has_moment_function:
             t = self.order - 1.0
             value = run.log_moment(t, ADD)
-            add = min(both, value / t + MOMENT_ERROR * abs(value) / t)
+            error = MOMENT_ERROR * abs(value) + run.laws[ADD].error_on_axis(t)
+            add = min(both, (value + error) / t)
         return units_up(both), units_up(add)
 
     def epsilon_of(self, sums: Sequence[int]) -> float:

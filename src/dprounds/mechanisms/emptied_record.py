@@ -142,7 +142,7 @@ def _chord(noise: float, rate: float, direction: str) -> _Chord | None:
     rises = np.flatnonzero(np.diff(found.q) > found.q_error[1:] + found.q_error[:-1])
     if not rises.size:
         return None
-    a, b = int(rises[0]), int(rises[-1]) + 1
+    a, b = _bitangent(levels, found.h, int(rises[0]), int(rises[-1]) + 1)
     for _ in range(MOST_CHORDS):
         width = float(levels[b] - levels[a])
         slope = float(found.h[a] - found.h[b]) / width  # turned round
@@ -158,6 +158,18 @@ def _chord(noise: float, rate: float, direction: str) -> _Chord | None:
             p_error = float(found.h_error[a] + levels[a] * error) + 8.0 * UNIT_ROUNDOFF * p
             return _Chord(float(CHORD_ENDS[a]), float(CHORD_ENDS[b]), p, slope, p_error, error)
     raise NumericalError("The bound of a batch of fixed size has no convex one below it here.")
+
+
+def _bitangent(levels: Array, h: Array, last: int, first: int) -> tuple[int, int]:
+    """The ends of the lowest chord of a falling h: one up to the point `last`, the other from `first` on."""
+    a, b = last, first
+    for _ in range(MOST_CHORDS):
+        left = int(np.argmin((h[: last + 1] - h[b]) / (levels[b] - levels[: last + 1])))
+        right = first + int(np.argmax((h[left] - h[first:]) / (levels[first:] - levels[left])))
+        if (left, right) == (a, b):
+            break
+        a, b = left, right
+    return a, b
 
 
 def _bridge(chord: _Chord, noise: float, rate: float, direction: str, edges: Array, cells: Cells) -> None:

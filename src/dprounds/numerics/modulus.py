@@ -11,9 +11,22 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
+
 __all__ = ["log_moduli_above", "log_moduli_between", "variance_above"]
 
 Array = NDArray[np.float64]
+
+# --- What carries a proof.
+
+# Roundings of a logarithm, relative to itself, and of the square of a modulus, less one, relative to what it is summed
+# from: an exponential, a logarithm and fewer than four operations. Many rounds multiply them.
+ROUNDINGS = 8.0 * UNIT_ROUNDOFF
+
+# --- What only tunes tightness.
+
+# Below this logarithm a modulus is far enough from one to be summed as it is.
+FAR_FROM_ONE = -0.5
 
 
 def log_moduli_above(log_moduli: Array, error: Array) -> Array:
@@ -24,7 +37,13 @@ def log_moduli_above(log_moduli: Array, error: Array) -> Array:
     >>> np.exp(log_moduli_above(np.log([0.001, 0.9]), np.array([0.01, 0.2]))).round(6)
     array([0.011, 1.   ])
     """
-    return np.asarray(np.minimum(np.log(np.exp(np.minimum(log_moduli, 0.0)) + error), 0.0))
+    logs = np.minimum(log_moduli, 0.0)
+    with np.errstate(divide="ignore"):  # of a modulus of zero that has no error
+        far = np.log((np.exp(logs) + error) * (1.0 + ROUNDINGS))
+        less = np.expm1(np.maximum(logs, FAR_FROM_ONE))
+        near = np.log1p(less + error + ROUNDINGS * (error - less))
+        found = np.where(logs < FAR_FROM_ONE, far, near)
+    return np.asarray(np.minimum(found * (1.0 - ROUNDINGS), 0.0))
 
 
 def log_moduli_between(points: Array, log_moduli: Array, variance: float) -> Array:
@@ -32,8 +51,7 @@ def log_moduli_between(points: Array, log_moduli: Array, variance: float) -> Arr
 
     Guarantee
     ---------
-    Errs upward, if the logarithms at the points and the variance are not below the true ones; up to the rounding of a
-    few operations, relative to the bound and to the logarithms.
+    Errs upward, if the logarithms at the points and the variance are not below the true ones.
 
     Theorem
     -------
@@ -45,8 +63,9 @@ def log_moduli_between(points: Array, log_moduli: Array, variance: float) -> Arr
     array([-0.240731])
     """
     squares = np.expm1(2.0 * log_moduli)  # less one
-    most = np.maximum(squares[:-1], squares[1:]) + 0.25 * variance * np.diff(points) ** 2
-    return np.asarray(0.5 * np.log1p(np.minimum(most, 0.0)))
+    larger, rise = np.maximum(squares[:-1], squares[1:]), 0.25 * variance * np.diff(points) ** 2
+    most = larger + rise + ROUNDINGS * (np.abs(larger) + rise)
+    return np.asarray(0.5 * np.log1p(np.minimum(most, 0.0)) * (1.0 - ROUNDINGS))
 
 
 def variance_above(h: float, bend: float) -> float:
