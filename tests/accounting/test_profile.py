@@ -307,12 +307,13 @@ def test_a_delta_above_that_event_is_not_bounded_by_it() -> None:
     [
         (DiscreteGaussian(1.736) * 3 + PoissonSampled(Gaussian(0.526), 7e-5) * 438_421, 1.5e-5),
         (PoissonSampled(Gaussian(6.05), 5e-5, group_size=2) * 53_319, 6.5e-10),
+        (PoissonSampled(Gaussian(0.314), 5.4e-5) * 219_371_445, 1e-16),
         (PoissonSampled(Gaussian(0.81), 7.3e-4, group_size=4) * 32_178 + RandomizedResponse(0.37) * 12, 6.6e-6),
     ],
     ids=repr,
 )
-def test_a_line_that_a_poor_guess_refuses_is_made_near_the_epsilon_that_a_lattice_found(run: Run, delta: float) -> None:
-    """The bracket of the line lies inside that of a lattice, which is proven in another way."""
+def test_what_a_poor_guess_refuses_is_made_near_the_epsilon_that_a_lattice_found(run: Run, delta: float) -> None:
+    """The bracket of a line, or of levels, meets that of a lattice, which is proven in another way."""
     found = run.guarantee(delta=delta)
     assert found.method == "exact"
     assert found.upper - found.lower <= 1e-8 * found.upper

@@ -21,7 +21,7 @@ from dprounds.accounting.root import epsilon_by
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
-from dprounds.accounting.ways import Way, lines_near, ways_to_sums
+from dprounds.accounting.ways import Way, ways_near, ways_to_sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -271,10 +271,10 @@ def _summed_epsilon(
 
 
 def _narrowed(law: Composition, found: Bracket, rest: Bracket) -> Bracket:
-    """A wide bracket of epsilon, and what lines made near it prove."""
+    """A wide bracket of epsilon, and what is proven by ways that begin near it."""
     if not (is_wide(found) and 0 < found.upper < law.max_loss):
         return found
-    for way in lines_near(law, found.upper):
+    for way in ways_near(law, found.upper):
         with suppress(NumericalError), WithinDoubles():
             found = found.both(epsilon_by(way, rest, law.max_loss))
         if not is_wide(found):
