@@ -32,7 +32,7 @@ from dprounds.mechanisms import (
     RandomizedResponse,
 )
 from dprounds.mechanisms.base import Run
-from tests.accounting.ways import by_line
+from tests.accounting.ways import by_lattice, by_line
 from tests.references import gaussian, profile
 
 DATA = Path(__file__).parents[1] / "data"
@@ -300,3 +300,29 @@ def test_all_rounds_at_their_largest_loss_bound_epsilon_from_below(rounds: int, 
 
 def test_a_delta_above_that_event_is_not_bounded_by_it() -> None:
     assert _all_at_their_largest(DiscretePair((0.5, 0.25, 0.25), (0.25, 0.25, 0.5)).law("remove") * 2, 0.3) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("run", "delta"),
+    [
+        (DiscreteGaussian(1.736) * 3 + PoissonSampled(Gaussian(0.526), 7e-5) * 438_421, 1.5e-5),
+        (PoissonSampled(Gaussian(6.05), 5e-5, group_size=2) * 53_319, 6.5e-10),
+        (PoissonSampled(Gaussian(0.314), 5.4e-5) * 219_371_445, 1e-16),
+        (PoissonSampled(Gaussian(0.81), 7.3e-4, group_size=4) * 32_178 + RandomizedResponse(0.37) * 12, 6.6e-6),
+    ],
+    ids=repr,
+)
+def test_what_a_poor_guess_refuses_is_made_near_the_epsilon_that_a_lattice_found(run: Run, delta: float) -> None:
+    """The bracket of a line, or of levels, meets that of a lattice, which is proven in another way."""
+    found = run.guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-8 * found.upper
+    lattice = by_lattice(run).epsilon(delta)
+    assert lattice.lower <= found.upper
+    assert found.lower <= lattice.upper
+
+
+def test_a_bracket_from_below_is_not_narrowed_by_its_upper_end() -> None:
+    """That end may be anything: what a run costs at least is no more than what it costs."""
+    run = PoissonSampled(Gaussian(6.05), 5e-5, group_size=2) * 53_319
+    assert run.account.profile.least_epsilon(6.5e-10) <= run.epsilon(delta=6.5e-10)

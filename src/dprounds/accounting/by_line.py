@@ -54,12 +54,15 @@ class ByLine:
     log_delta: float | None = None  # that was asked for
     place: float = 0.0  # that the last line was made for
     watched: bool = False
+    near: float | None = None  # about the epsilon, where another way has found it
 
     def guess(self, log_delta: float) -> float:
         """By Laplace's method; or by what a few values of K prove, where a heavy tail misleads it."""
         if not self.law.most_nodes:
             raise no_line()  # before any value of K
         self.log_delta = log_delta
+        if self.near is not None:
+            return self.near
         if self.watched and self.law.has_cells:
             found = _roughly(self.law, log_delta)
             if found is not None:

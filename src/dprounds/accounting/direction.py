@@ -21,7 +21,7 @@ from dprounds.accounting.root import epsilon_by
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
-from dprounds.accounting.ways import Way, ways_to_sums
+from dprounds.accounting.ways import Way, ways_near, ways_to_sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -262,9 +262,24 @@ def _summed_epsilon(
             raise
         # Close to the cap the line goes to infinity, and its sum out of reach: the cap itself is the answer.
         found = Bracket(0.0, law.max_loss)
+    else:
+        if not from_below:
+            found = _narrowed(law, found, rest)
     if found.upper == law.max_loss and is_wide(found):
         found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
     return found, before
+
+
+def _narrowed(law: Composition, found: Bracket, rest: Bracket) -> Bracket:
+    """A wide bracket of epsilon, and what is proven by ways that begin near it."""
+    if not (is_wide(found) and 0 < found.upper < law.max_loss):
+        return found
+    for way in ways_near(law, found.upper):
+        with suppress(NumericalError), WithinDoubles():
+            found = found.both(epsilon_by(way, rest, law.max_loss))
+        if not is_wide(found):
+            break
+    return found
 
 
 def _below_cap(law: Composition, delta: float) -> float:

@@ -26,7 +26,7 @@ from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import Sum, Sums
 
-__all__ = ["Way", "ways_to_sums"]
+__all__ = ["Way", "ways_near", "ways_to_sums"]
 
 # All of these tune speed and tightness.
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
@@ -86,7 +86,7 @@ def ways_to_sums(
         yield from _by_sum(law, summed(rounds), start)
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
     on_line = law.lattice is not None or law.falls or not is_aligned
-    has_levels = len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
+    has_levels = _has_levels(law)
     levels_first = has_levels and _levels_first(law)
     if levels_first:
         yield ByLevels(law, known_sketch=sketch)
@@ -96,8 +96,9 @@ def ways_to_sums(
     watched = ByLine(law, start=start, watched=True)
     if is_watched and not law.falls and law.is_cheap:
         yield watched
+    is_smoothed = not (law.has_cells and (law.falls or is_aligned))
     if on_line:
-        yield ByLine(law, not (law.has_cells and (law.falls or is_aligned)), most_nodes, start)
+        yield ByLine(law, is_smoothed, most_nodes, start)
     if summed is not None and line_first:
         yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
@@ -108,13 +109,27 @@ def ways_to_sums(
         yield ByLattice(law, from_below, log_delta=log_delta)
     if is_watched and not law.falls and not law.is_cheap:  # values of K far up take longer than a lattice
         yield watched
-    if law.is_cheap and (law.has_cells or not on_line):
+    if law.is_cheap and not (on_line and is_smoothed):
         yield ByLine(law, True, most_nodes, start)
+
+
+def ways_near(law: Composition, epsilon: float) -> Iterator[Way]:
+    """Levels and lines made near an epsilon that another way has found: by a poor guess they are refused, or wide."""
+    if _has_levels(law):
+        yield ByLevels(law, near=epsilon)
+    if law.falls and law.lattice is None:
+        yield ByLine(law, smoothed=False, near=epsilon)
+    if law.is_cheap and law.lattice is None:
+        yield ByLine(law, near=epsilon)
 
 
 def _by_sum(law: Composition, known: Sum | None, start: Saddle | float) -> Iterator[Way]:
     if known is not None:
         yield BySum(law, known, start)
+
+
+def _has_levels(law: Composition) -> bool:
+    return len(law.parts) == 1 and law.rounds > 1 and law.parts[0][0].turnable is not None and law.has_cells
 
 
 def _levels_first(law: Composition) -> bool:

@@ -50,6 +50,7 @@ class ByLevels:
     last: tuple[float, LevelledLine] | None = None  # the epsilon of the last levels, and these
     rough: RoughProfile | None = None
     known_sketch: Sketch | None = None
+    near: float | None = None  # about the epsilon, where another way has found it
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -59,6 +60,8 @@ class ByLevels:
     def guess(self, log_delta: float) -> float:
         """By a rough profile, which is told where to look by Laplace's method, a normal law and one large round."""
         self.log_delta = log_delta
+        if self.near is not None:
+            return self.near
         ((part, rounds),) = self.law.parts
         found = self.sketch.deviation * math.sqrt(-2.0 * log_delta)
         if part.excess is not None:
