@@ -142,7 +142,7 @@ class PoissonSampled(Accounted, Mechanism):
             )
         most = LARGEST_REPLACED_GROUP if self.relation == REPLACE_ONE else LARGEST_GROUP
         if self.group_size > most:
-            raise ParameterError(f"group_size must be at most {most}, got {self.group_size}.")
+            raise ParameterError(f"group_size must be at most {most}, got {show(self.group_size)}.")
 
     @cached_property
     def _replaced(self) -> Replaced | None:
