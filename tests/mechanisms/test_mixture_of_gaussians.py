@@ -220,7 +220,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         MixtureOfGaussians(1.0, (0, 1), (0.5, 0.4))
     with pytest.raises(ParameterError, match="must be rows of one length"):
         MixtureOfGaussians(1.0, (0, 1), (0.5, 0.3, 0.2))
-    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, inf\), got 0"):
+    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 1000\], got 0"):
         PoissonSampled(Gaussian(1.0), 0.1, group_size=0)
     with pytest.raises(UnsupportedError, match="sample a Gaussian, or set group_size to 1"):
         PoissonSampled(Laplace(1.0), 0.1, group_size=2)
