@@ -444,6 +444,15 @@ MUTANTS: dict[str, Mutant] = {
         without("mechanisms.fixed_size_sampled", "_is_rare_enough", "* (1.0 + math.exp(exponent))", ""), ORDERS
     ),
     "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
+    "by_lattice: a coarse lattice from above, asked from below": Mutant(
+        without(
+            "accounting.by_lattice",
+            "ByLattice.sums",
+            "if not is_below and (self.law.is_attained or self.from_below)",
+            "if self.law.is_attained and not self.from_below",
+        ),
+        ("tests/accounting/test_profile.py",),
+    ),
     "fixed_size_sampled: how far an emptied group moves a batch": Mutant(
         without(
             "mechanisms.fixed_size_sampled",

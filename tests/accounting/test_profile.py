@@ -17,6 +17,7 @@ import pytest
 
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.by_lattice import ByLattice
 from dprounds.accounting.direction import _all_at_their_largest
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
@@ -26,6 +27,7 @@ from dprounds.mechanisms import (
     ApproximateDP,
     DiscreteGaussian,
     DiscretePair,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     PoissonSampled,
@@ -326,3 +328,25 @@ def test_a_bracket_from_below_is_not_narrowed_by_its_upper_end() -> None:
     """That end may be anything: what a run costs at least is no more than what it costs."""
     run = PoissonSampled(Gaussian(6.05), 5e-5, group_size=2) * 53_319
     assert run.account.profile.least_epsilon(6.5e-10) <= run.epsilon(delta=6.5e-10)
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.8])
+def test_a_coarse_lattice_of_a_search_from_below_proves_no_lower_end_from_above(epsilon: float) -> None:
+    """An estimate is made on a lattice that bounds from above; its lower end is not that of the law."""
+    law = FixedSizeSampled(Gaussian(2.0), 100, 10_000, relation="zero-out").attack_law("remove") * 100
+    truth = Profile({"remove": law}).delta(epsilon)
+    sums = ByLattice(law, from_below=True).sums(epsilon, fine=False)
+    assert sums.above.at(epsilon).lower > truth.upper
+    assert 0.9 * truth.lower < sums.below.at(epsilon).lower <= truth.upper
+    assert sums.at(epsilon).lower <= truth.upper
+
+
+def test_epsilon_next_to_zero_is_found_from_a_guess_far_away() -> None:
+    """The first places of the search are so far off that the sum is below its digits there."""
+    for step, rounds, delta in (
+        (FixedSizeSampled(Gaussian(15.272888263171957), 2, 199_676, group_size=20), 1, 5.699561167959869e-09),
+        (FixedSizeSampled(Gaussian(3.065485801710201), 1, 1_246_165, "zero-out", 16), 471, 2.7469498625902064e-05),
+    ):
+        found = (step * rounds).guarantee(delta=delta)
+        smaller = (step * rounds).guarantee(delta=0.99 * delta)
+        assert found.lower < found.upper <= smaller.upper

@@ -403,3 +403,18 @@ def test_rates_of_next_to_nothing_are_resolved() -> None:
     found = (FixedSizeSampled(Gaussian(2.0), 1, 10**6, relation="zero-out") * 1000).guarantee(delta=1e-8)
     assert (found.method, found.order) == ("bound", None)
     assert 0.0 < found.lower < found.upper < 2.0
+
+
+def test_an_attack_that_one_direction_alone_can_tell_is_shown() -> None:
+    """One of two records, emptied, at noise 1: without it over with it no loss reaches epsilon."""
+    found = (FixedSizeSampled(Gaussian(1.0), 1, 2, "zero-out") * 1).guarantee(delta=1e-5)
+    assert 4.2 < found.lower < found.upper
+
+
+def test_data_sets_of_absurd_size_are_answered() -> None:
+    """A rate that is no double but one, or next to zero."""
+    nearly = (FixedSizeSampled(Gaussian(1.0), 10**400 - 5, 10**400) * 10).guarantee(delta=1e-5)
+    assert nearly.upper == (FixedSizeSampled(Gaussian(1.0), 5, 5) * 10).guarantee(delta=1e-5).upper
+    assert (FixedSizeSampled(Gaussian(1.0), 5, 10**400) * 10).epsilon(delta=1e-5) == 0.0
+    with pytest.raises(ParameterError, match=r"batch_size must be at most dataset_size, 100, got an integer of 1329"):
+        FixedSizeSampled(Gaussian(1.0), 10**400, 100)

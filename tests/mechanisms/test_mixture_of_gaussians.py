@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dprounds import Gaussian, Laplace, MixtureOfGaussians, ParameterError, PoissonSampled, UnsupportedError
+from dprounds import (
+    Gaussian,
+    Laplace,
+    MixtureOfGaussians,
+    NumericalError,
+    ParameterError,
+    PoissonSampled,
+    UnsupportedError,
+)
 from dprounds.accounting.profile import Profile
 from dprounds.numerics.normal_mixture_ceiling import ceiling_of_powers
 from tests.references import mixture_of_gaussians as reference
@@ -212,7 +220,41 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         MixtureOfGaussians(1.0, (0, 1), (0.5, 0.4))
     with pytest.raises(ParameterError, match="must be rows of one length"):
         MixtureOfGaussians(1.0, (0, 1), (0.5, 0.3, 0.2))
-    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, inf\), got 0"):
+    with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 1000\], got 0"):
         PoissonSampled(Gaussian(1.0), 0.1, group_size=0)
     with pytest.raises(UnsupportedError, match="sample a Gaussian, or set group_size to 1"):
         PoissonSampled(Laplace(1.0), 0.1, group_size=2)
+
+
+@pytest.mark.parametrize(("sigma", "rare"), [(0.5, 1e-5), (1.0, 1e-3), (2.0, 0.2)])
+def test_the_mean_over_the_shifts_bounds_both_directions(sigma: float, rare: float) -> None:
+    """Little noise needs too many nodes; then the mean of the shifts' Rényi bounds answers."""
+    shifts, chances = (0.0, 1.0, 2.0), (1.0 - rare - rare**2, rare, rare**2)
+    step = MixtureOfGaussians(sigma, shifts, chances)
+    for order in (1.01, 1.5, 3.0, 12.0):
+        bound = float(step._mean_bounds(np.array([order]))[0])
+        for direction in ("remove", "add"):
+            exact = reference.log_moment(sigma, shifts, chances, order - 1.0, direction) / (order - 1.0)
+            assert bound >= exact
+        assert bound <= Gaussian(sigma / 2.0).rdp(order) * (1 + 1e-12)
+        assert float(step.rdp(order)) <= bound
+
+
+def test_little_noise_on_many_shifts_is_answered_without_its_moments() -> None:
+    """Thirty-eight records of one person, and noise that hides none of them: nodes times shifts are limited."""
+    step = PoissonSampled(Gaussian(0.13652404155861472), 2.7829156957049497e-05, "zero-out", group_size=38)
+    found = (step * 202_484).guarantee(delta=0.0007775510947770158)
+    assert 5_000 < found.lower <= found.upper < 5_200
+    with pytest.raises(NumericalError, match="nodes here"):
+        step.log_moment(2.0)
+
+
+def test_the_inverse_of_many_values_is_that_of_each() -> None:
+    mixture = MixtureOfGaussians(0.7, (0.0, 1.0, 2.0, 5.0), (0.9, 0.05, 0.03, 0.02))._mixture
+    values = np.linspace(-0.2, 40.0, 1000)
+    found = mixture.inverse(values)
+    alone = np.array([float(mixture.inverse(np.array([value]))[0]) for value in values[::50].tolist()])
+    np.testing.assert_array_equal(np.isfinite(found[::50]), np.isfinite(alone))
+    reached = np.isfinite(alone)
+    np.testing.assert_allclose(found[::50][reached], alone[reached], rtol=1e-9)
+    np.testing.assert_allclose(mixture.log(found[np.isfinite(found)]), values[np.isfinite(found)], atol=1e-9)

@@ -145,3 +145,11 @@ def test_where_neighbours_have_one_logarithm_the_search_ends() -> None:
     begin = np.array([1e15, np.nextafter(1e15, 2e15), 1.1e15, 2e15])
     found = log_scale_minimum(lambda x: np.abs(x / 1e15 - 1.0), begin=begin)
     assert found.value <= 1e-15
+
+
+def test_a_place_at_which_the_sign_alone_is_known_makes_no_secant() -> None:
+    """From 0.1 a search goes on to where a value is known, and from there further on, and not to the same place."""
+    search = RootSearch(0.0, 10.0)
+    here = search.following(0.1, -math.inf)
+    following = search.following(here, -30.0)
+    assert following < 0.9 * here

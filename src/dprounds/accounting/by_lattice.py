@@ -67,11 +67,14 @@ class ByLattice:
             grids = self.sketch.grids(epsilon, log_delta, max(PRECISE, self.law.lattice_precision))
             line, grid = self._line(lower_law if self.from_below else upper_law, grids)
         rest = grids[grids.index(grid) :] if grid in grids else grids
+        is_below = fine and self.from_below
         return Sums(
             epsilon,
             line,
             # of a law that bounds from above alone nothing is said from below
-            (lambda: self._line(lower_law, rest)[0]) if self.law.is_attained and not self.from_below else None,
+            (lambda: self._line(lower_law, rest)[0])
+            if not is_below and (self.law.is_attained or self.from_below)
+            else None,
             NARROW_LATTICE,
             reach=REACH_OF_LATTICE * epsilon,
             believed=BELIEVED_OF_LATTICE * epsilon,

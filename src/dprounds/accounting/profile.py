@@ -111,7 +111,12 @@ class Profile:
                     continue  # a lower bound may leave out a direction
                 if is_met(law, found.lower, delta, way):
                     continue  # the other direction is the more expensive one
-            here, way = epsilon_of(law, delta, way, from_below=from_below)
+            try:
+                here, way = epsilon_of(law, delta, way, from_below=from_below)
+            except NumericalError:
+                if not from_below:
+                    raise
+                continue  # as above
             found = found.larger(here)
         if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
             with suppress(NumericalError):

@@ -133,7 +133,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         )
         if self.batch_size > self.dataset_size:
             raise ParameterError(
-                f"batch_size must be at most dataset_size, {self.dataset_size}, got {self.batch_size}."
+                f"batch_size must be at most dataset_size, {self.dataset_size}, got {show(self.batch_size)}."
             )
         most = min(self.dataset_size, LARGEST_GROUP)
         self._set(group_size=count("group_size", self.group_size, least=1, most=most))
@@ -267,7 +267,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         return Gaussian(noise if self.group_size == 1 else math.nextafter(noise / self.group_size, 0.0))
 
     def _law(self, direction: str) -> LossLaw:
-        if self.is_tight:
+        if self.is_tight or (self.group_size == 1 and self.rate == 1):  # also of a rate that is rounded up to one
             return replace(self._whole.law(), of=self, slopes=self._slopes)
         if self.group_size > 1:
             return mixed_law(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -42,6 +43,8 @@ SHIFT = Interval.parse("[0, inf)")
 PROBABILITY = Interval.parse("[0, 1]")
 # Components, each of which costs an exponential a node.
 MOST_SHIFTS = 1024
+# Beyond this cost the farthest shift alone tells as much.
+LARGEST_COST = 1e15
 
 # --- What carries a proof; docs/theory/loaders.md.
 
@@ -152,21 +155,37 @@ class MixtureOfGaussians(Accounted, Mechanism):
     def _rdp(self, orders: Array) -> Array:
         if not self._components:
             return np.zeros_like(orders)
-        # no order of a mixture exceeds that of its farthest component
-        bounds = Gaussian(self._noise)._bounds(orders)
         if self._is_gaussian:
-            return bounds
-        return np.minimum(bounds, np.maximum(*(self._bounds_in(direction, orders) for direction in BOTH_DIRECTIONS)))
+            return Gaussian(self._noise)._bounds(orders)
+        return np.minimum(
+            self._mean_bounds(orders),
+            np.maximum(*(self._bounds_in(direction, orders) for direction in BOTH_DIRECTIONS)),
+        )
+
+    def _mean_bounds(self, orders: Array) -> Array:
+        """Rényi bounds of both directions by the mean over the shifts: powers of w are convex in w."""
+        t, bounds = orders - 1.0, []
+        for shift, _ in self._components:
+            bounds.append(t * Gaussian(math.nextafter(self.noise_multiplier / shift, 0.0))._bounds(orders))
+        rows, shares = np.array(bounds), np.array([[p] for _, p in self._components])
+        with np.errstate(over="ignore"):
+            costs = np.log1p((shares * np.expm1(rows)).sum(axis=0))
+        # beyond the doubles, where the sum need not move at all, with a chance of at most one
+        costs = np.where(costs < math.inf, costs, np.logaddexp.reduce(np.log(shares) + rows, axis=0, initial=0.0))
+        return np.where(
+            costs < LARGEST_COST, above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR), bounds[-1] / t
+        )
 
     def _bounds_in(self, direction: str, orders: Array) -> Array:
         """The Rényi bounds of one direction; inf where the quadrature does not reach."""
         bounds, t, sampled = np.full_like(orders, math.inf), orders - 1.0, self._sampled(direction)
         reached = np.flatnonzero(orders <= sampled.largest_order)
         if reached.size:
-            for indices, law in sampled.laws_at(t[reached]):
-                here = reached[indices]
-                value, error = law.real_cumulant_with_error(t[here])
-                bounds[here] = above(value / t[here], ((error + RELATIVE_ERROR) * value) / t[here] + ABSOLUTE_ERROR)
+            with suppress(NumericalError):  # too many nodes
+                for indices, law in sampled.laws_at(t[reached]):
+                    here = reached[indices]
+                    value, error = law.real_cumulant_with_error(t[here])
+                    bounds[here] = above(value / t[here], ((error + RELATIVE_ERROR) * value) / t[here] + ABSOLUTE_ERROR)
         return bounds
 
     def _sampled(self, direction: str) -> SampledLaw:

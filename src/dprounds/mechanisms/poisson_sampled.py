@@ -126,10 +126,12 @@ class PoissonSampled(Accounted, Mechanism):
                 f"No moment function is known here for a Poisson-sampled {type(self.mechanism).__name__}: sample a "
                 "Gaussian, Laplace, RandomizedResponse, PureDP, DiscreteGaussian or DiscreteLaplace."
             )
+        relation = choice("relation", self.relation, POISSON_RELATIONS)
+        most = LARGEST_REPLACED_GROUP if relation == REPLACE_ONE else LARGEST_GROUP
         self._set(
             sampling_rate=real("sampling_rate", self.sampling_rate, SAMPLING_RATE),
-            relation=choice("relation", self.relation, POISSON_RELATIONS),
-            group_size=count("group_size", self.group_size, least=1),
+            relation=relation,
+            group_size=count("group_size", self.group_size, least=1, most=most),
         )
         if self.group_size > 1 and not isinstance(self.mechanism, Groupable):
             raise UnsupportedError(
@@ -140,9 +142,6 @@ class PoissonSampled(Accounted, Mechanism):
             raise UnsupportedError(
                 "What a Poisson sample costs where one record is replaced by another is known here for Gaussian noise."
             )
-        most = LARGEST_REPLACED_GROUP if self.relation == REPLACE_ONE else LARGEST_GROUP
-        if self.group_size > most:
-            raise ParameterError(f"group_size must be at most {most}, got {self.group_size}.")
 
     @cached_property
     def _replaced(self) -> Replaced | None:

@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 ALLOCATION_RELATIONS = (ADD_REMOVE, "zero-out")
 # Steps of one epoch; a float holds them, and a run of more than 10^9 rounds an epoch is a slip.
 MOST_STEPS = 10**9
+# Epochs that use one allocation.
+MOST_REPEATS = 10**15
 # Values of K that one line may cost.
 MOST_NODES = 2**13
 # Lines are put no further out than this part of what K is known up to on the axis, and where K is cheap.
@@ -76,7 +78,7 @@ class RandomAllocation(Accounted, Mechanism):
         How many of the steps a record joins, an integer in [1, steps]. For more than one, and fewer than all, what is
         computed is an upper bound, and a guarantee says ``"bound"``.
     repeats
-        Epochs that use the same allocation, an integer in [1, inf). They cost as much as one epoch whose noise is
+        Epochs that use the same allocation, an integer in [1, 10^15]. They cost as much as one epoch whose noise is
         smaller by the square root of their number.
     relation
         Which data sets are neighbours: ``"add-remove"`` one record, or ``"zero-out"`` one, which leaves an empty record
@@ -122,7 +124,7 @@ class RandomAllocation(Accounted, Mechanism):
         self._set(
             steps=steps,
             participations=participations,
-            repeats=count("repeats", self.repeats, least=1),
+            repeats=count("repeats", self.repeats, least=1, most=MOST_REPEATS),
             relation=choice("relation", self.relation, ALLOCATION_RELATIONS),
             group_size=count("group_size", self.group_size, least=1, most=LARGEST_GROUP),
         )

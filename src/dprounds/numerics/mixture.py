@@ -22,6 +22,8 @@ LARGEST_EXPONENT = 700.0
 # Newton's method on a convex function; a mixture with components far apart takes a dozen steps.
 MOST_STEPS = 60
 NEAR = 1e-12
+# Of more values than this, in order, every so many are inverted first.
+FEW, STRIDE = 256, 16
 # A logarithm so small that it is as good as zero.
 TINY = 1e-280
 
@@ -164,15 +166,24 @@ class Mixture:
         # each component alone is w at a v that is not below; the logarithm is convex, so Newton's method falls to v
         parts = zip(self.probabilities, self.slopes, self.offsets, strict=True)
         v = np.min([(target - math.log(p) - offset) / slope for p, slope, offset in parts], axis=0)
+        if log_mix.size > FEW and bool((np.diff(log_mix) >= 0).all()):
+            # what reaches a larger value is not below either, and nearly always closer
+            some = np.append(np.arange(STRIDE - 1, log_mix.size - 1, STRIDE), log_mix.size - 1)
+            above = np.repeat(self.inverse(log_mix[some]), STRIDE)[: log_mix.size]
+            v = np.where(reached, np.minimum(v, above), v)
+        moving = np.arange(v.size)
         for _ in range(MOST_STEPS):
-            log_mix = self.log(v)
-            slope = self.slope(self.shares(v, log_mix))
+            here = v[moving]
+            log_mix = self.log(here)
+            slope = self.slope(self.shares(here, log_mix))
             with np.errstate(
                 divide="ignore", over="ignore", invalid="ignore"
             ):  # flat, where no v reaches: left as it is
-                step = (log_mix - target) / slope
-            v = np.where(np.isfinite(step), v - np.maximum(step, 0.0), v)
-            if not (step > NEAR * (1.0 + np.abs(v))).any():
+                step = np.maximum((log_mix - target[moving]) / slope, 0.0)
+            far = np.isfinite(step) & (step > NEAR * (1.0 + np.abs(here)))
+            v[moving] = np.where(np.isfinite(step), here - step, here)
+            moving = moving[far]
+            if not moving.size:
                 break
         return np.where(reached, v, -math.inf)
 

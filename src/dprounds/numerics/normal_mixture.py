@@ -58,6 +58,8 @@ LARGE_GRID = 4096
 MOST_REMEMBERED = 32
 # 32 MB of nodes. The window between the two components alone has about one over sigma of them.
 LARGEST_GRID = 2**22
+# Nodes times shifts, where these are several, each with an exponential of its own.
+LARGEST_TABLE = 2**20
 # In deviations. Powers beyond it do not tell nodes apart.
 LARGEST_POWER = 1e12
 # Of an exponential that is summed by itself.
@@ -288,9 +290,11 @@ def _weighted(exponent: Numbers, log_weights: Array) -> Numbers:
 
 def _law(pair: NormalMixture, grid: _Grid) -> TiltableLaw:
     """The normal density, or that on the integers, on a grid."""
-    if grid.nodes > LARGEST_GRID:
+    shifts = len(pair.mixture.probabilities)
+    largest = LARGEST_GRID if shifts == 1 else LARGEST_TABLE // shifts
+    if grid.nodes > largest:
         raise NumericalError(
-            f"Sampled normal noise of deviation {pair.sigma:g} would need more than {LARGEST_GRID:,} nodes here."
+            f"Sampled normal noise of deviation {pair.sigma:g} would need more than {largest:,} nodes here."
         )
     x = grid_nodes(*grid)
     total = theta(pair.sigma) if pair.on_integers else pair.sigma * math.sqrt(2.0 * math.pi)

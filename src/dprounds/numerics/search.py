@@ -192,7 +192,7 @@ class RootSearch:
             if beyond is not None:
                 return _between(here, beyond, older)
             slope = self._slope
-            if older is not None and older.u != a:
+            if older is not None and older.u != a and math.isfinite(older.excess):  # else it is a sign alone
                 slope = (at_a - older.excess) / (a - older.u)
                 self._crept = 0 if abs(at_a) <= 0.5 * abs(older.excess) else self._crept + 1
                 if self._crept > MOST_CREPT:
