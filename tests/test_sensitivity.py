@@ -183,6 +183,14 @@ def test_runs_without_a_line_are_told_by_differences() -> None:
     assert found.delta < 0 < found.sampling_rate
 
 
+@pytest.mark.parametrize("delta", [1e-280, 1e-320])
+def test_among_the_smallest_doubles_more_delta_costs_less_too(delta: float) -> None:
+    point = PlanPoint(
+        loader=LOADERS["none"], noise_multiplier=8.0, batch_size=100, dataset_size=100, rounds=2, delta=delta
+    )
+    assert sensitivities(point, point.epsilon()).delta < 0
+
+
 @pytest.mark.parametrize("sampling", ["allocation", "shuffled", "fixed-size", "poisson"])
 def test_differences_are_about_the_derivatives(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point = PlanPoint(

@@ -429,6 +429,8 @@ PLAIN = [
     "epsilon --delta 1e-5 --mechanism laplace --noise-multiplier 2 --rounds 10 --json",
     "rounds --spent docs/howto/spent.json --epsilon 3 --delta 1e-5 --noise-multiplier 1.1 --sampling-rate 0.01 --json",
     "convert --order 8 --rdp 0.5 --delta 1e-5 --json",
+    "certify --noise-multiplier 20 --rounds 5 --epsilon=1 --out /dev/null --digits 3",
+    "certify --noise-multiplier 20 --rounds 5 --delta 1e-5 --two-sided --out /dev/null",
 ]
 
 
@@ -460,6 +462,11 @@ def test_a_plain_question_is_asked_at_once_and_answered_as_by_typer(
         "rounds --mechanism rdp-curve",
         "rounds --epsilon 6 --plot picture.png",
         "rounds --epsilon 1e999",
+        "certify --noise-multiplier 20 --rounds 5 --delta 1e-5 --digits 3.5",
+        "certify --noise-multiplier 20 --rounds 5 --delta 1e-5 --digits -3",
+        "certify --noise-multiplier 20 --rounds 5 --delta 1e-5 --out=",
+        "certify --two-sided=yes",
+        "certify --out claim.json --method exact",
         "ledger status",
         "sweep grid.toml",
     ],

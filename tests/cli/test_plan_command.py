@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dprounds import best_plan, curves
@@ -75,6 +77,29 @@ def test_a_picture_is_drawn(dprounds: Command, tmp_path: Path) -> None:
     code, _, err = dprounds(f"plan {asked} --plot {target}")
     assert (code, err) == (0, "")
     assert target.read_text().startswith("<?xml")
+
+
+def test_a_picture_shows_the_curves_that_reach_it_and_names_several_epochs() -> None:
+    pytest.importorskip("matplotlib", reason="pictures need the extra plots")
+    from dprounds import plots
+
+    curve = curves.excess_over_epochs(
+        60_000, epsilon=3.0, delta=1e-5, batch_sizes=[256, 16_384], epochs=30, points=3, sampling="shuffled"
+    )
+    figure = plots.excess_over_epochs(curve, marked={"plan": (30.0, 1.0)})
+    (axes,) = figure.axes
+    assert [line.get_label() for line in axes.lines if np.size(line.get_xdata()) > 1] == ["batches of 16,384"]
+    low, high = axes.get_xlim()
+    named = [place for place in axes.xaxis.get_major_locator()() if low <= place <= high]
+    assert len(named) >= 3
+
+
+def test_a_plan_writes_large_numbers_out_and_calls_rounding_nothing() -> None:
+    found = plan(dataset_size=60_000, epsilon=3.0, delta=1e-5, epochs=30, habit=16, sampling="shuffled")
+    assert "e+" not in found.sentence
+    assert re.search(r"Batches of 16 are \d,\d\d\d % above it\.", found.sentence)
+    assert re.search(r"Multiply the learning rate by [\d,]+\.", found.sentence)
+    assert "one more epoch changes the total noise by about 0 %," in found.remarks[0]
 
 
 def test_the_curve_of_a_batch_size_goes_through_its_plan() -> None:

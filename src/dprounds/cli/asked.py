@@ -13,7 +13,7 @@ from typing import Any
 
 from dprounds.cli.options import flag, read_number
 from dprounds.cli.output import opened, show
-from dprounds.cli.publishing import FORMATS, publish
+from dprounds.cli.publishing import DIGITS, FORMATS, certify, publish
 from dprounds.questions.numbers import BeyondDoublesError
 from dprounds.questions.vocabulary import MECHANISMS, QUESTIONS, WORDS, Question
 
@@ -21,6 +21,10 @@ __all__ = ["allowed_choices", "ask", "default_of", "plain"]
 
 # By which a shell asks for completions, which are Typer's.
 COMPLETION = "_DPROUNDS_COMPLETE"
+# Counts of more digits are left to Typer.
+MOST_DIGITS_OF_A_COUNT = 4
+# What reads a text after a flag; it gives None for what is left to Typer.
+Reader = Callable[[str], object]
 
 
 def ask(question: Question, *, json: bool, plot: Path | None, **typed: Any) -> None:  # noqa: ANN401  (what flags hold)
@@ -56,70 +60,94 @@ def default_of(name: str) -> str | None:
 
 
 def plain(arguments: Sequence[str]) -> Callable[[], None] | None:
-    """What asks the question that was typed, or prints its statement; None if Typer has to read it."""
+    """What asks the question that was typed, or prints its statement or certificate; None if Typer has to read it."""
     if not arguments or COMPLETION in os.environ:
         return None
-    if arguments[0] == "statement":
-        return _plain_statement(arguments[1:])
-    question = QUESTIONS.get(arguments[0])
+    name, rest = arguments[0], arguments[1:]
+    if name == "statement":
+        return _plain_publication(rest, publish, {"form": "text", "certificate": None}, {"--format": _format})
+    if name == "certify":
+        defaults = {"two_sided": False, "digits": DIGITS, "epsilon": None, "out": None}
+        readers = {"--two-sided": None, "--digits": _digits, "--epsilon": _number, "--out": _file}
+        return _plain_publication(rest, certify, defaults, readers)
+    question = QUESTIONS.get(name)
     if question is None or question.is_curve:
         return None
-    typed = _typed(question, (*question.flags, *question.files), arguments[1:], {"--json": ()})
+    typed = _typed(question, (*question.flags, *question.files), rest, {"--json": None})
     if typed is None:
         return None
-    json = typed.pop("json", None) is not None
+    json = typed.pop("json", False)
     return lambda: ask(question, json=json, plot=None, **typed)
 
 
-def _plain_statement(arguments: Sequence[str]) -> Callable[[], None] | None:
-    """The same for ``dprounds statement``, without a certificate."""
+def _plain_publication(
+    arguments: Sequence[str],
+    work: Callable[..., None],
+    defaults: Mapping[str, object],
+    readers: Mapping[str, Reader | None],
+) -> Callable[[], None] | None:
+    """The same for a command about a run and its δ, which has other flags as well."""
     question = QUESTIONS["epsilon"]  # whose words describe a run and its δ
     names = [*(name for name in question.flags if name != "method"), "run"]
-    typed = _typed(question, names, arguments, {"--format": FORMATS})
+    typed = _typed(question, names, arguments, readers)
     if typed is None:
         return None
-    form, run, delta = typed.pop("format", "text"), typed.pop("run"), typed.pop("delta")
-    return lambda: publish(run=run, delta=delta, certificate=None, form=form, typed=typed)
+    if "format" in typed:
+        typed["form"] = typed.pop("format")
+    given = {**defaults, **{name: typed.pop(name) for name in ("run", "delta", *defaults) if name in typed}}
+    return lambda: work(**given, typed=typed)
 
 
 def _typed(
-    question: Question, names: Sequence[str], arguments: Sequence[str], words: Mapping[str, Sequence[str]]
+    question: Question, names: Sequence[str], arguments: Sequence[str], readers: Mapping[str, Reader | None]
 ) -> dict[str, Any] | None:
-    """What was typed after the flags of these names, and after others that take a word or none; None for Typer."""
+    """What was typed after the flags of these names, and after others by what reads them, if anything; or None."""
     flags = {flag(name): name for name in names}
     typed: dict[str, Any] = {name: default_of(name) for name in names}
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        if word in words and not words[word]:
-            typed[word[2:]] = word
+        if readers.get(word, _number) is None:
+            typed[word[2:].replace("-", "_")] = True
             continue
         written, equals, value = word.partition("=")
-        if (written not in flags and not words.get(written)) or not (equals or rest):
+        reader = readers.get(written)
+        if (written not in flags and reader is None) or not (equals or rest):
             return None
         if not equals:
             value = rest.pop(0)
-        if written in flags:
-            found = _value(question, flags[written], value)
-        else:
-            found = value if value in words[written] else None
+        if not value or value.startswith("-"):
+            return None
+        found = reader(value) if reader is not None else _value(question, flags[written], value)
         if found is None:
             return None
         typed[flags.get(written, written[2:])] = found
     return typed
 
 
-def _value(question: Question, name: str, text: str) -> float | str | Path | None:
+def _value(question: Question, name: str, text: str) -> object:
     """What was typed after a flag, or None if Typer has to read it."""
-    if not text or text.startswith("-"):
-        return None
     if name in question.files:
-        return Path(text)
+        return _file(text)
     if WORDS[name].kind == "choice":
         return text if text in allowed_choices(question, name) else None
-    if WORDS[name].kind == "list":
-        return None
+    return None if WORDS[name].kind == "list" else _number(text)
+
+
+def _number(text: str) -> float | None:
     try:
         return read_number(text)
     except (BeyondDoublesError, ValueError, OverflowError, ZeroDivisionError):
         return None
+
+
+def _digits(text: str) -> int | None:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= MOST_DIGITS_OF_A_COUNT else None
+
+
+def _format(text: str) -> str | None:
+    return text if text in FORMATS else None
+
+
+def _file(text: str) -> Path:
+    return Path(text)

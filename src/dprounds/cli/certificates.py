@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from dprounds.cli import publishing
 from dprounds.cli.options import number
-from dprounds.cli.output import FileError, opened
-from dprounds.cli.publishing import FORMATS, known_records, publish, remark_on
+from dprounds.cli.publishing import DIGITS, FORMATS
 from dprounds.cli.question import file_option, typed_option
 from dprounds.questions.vocabulary import ANSWER, BUDGET, QUESTIONS, WORDS
-from dprounds.questions.wording import delta_advice, holds_for
-
-if TYPE_CHECKING:  # the library loads when it is asked, not for --help
-    from dprounds.certificates import Claim
 
 __all__ = ["certify", "statement", "verify"]
 
 ASKED = QUESTIONS["epsilon"]  # whose words describe a run and its δ
-DIGITS = 5
 OUT = typer.Option(
     "--out", "-o", help="Required: the certificate, a JSON file.", metavar="FILE", rich_help_panel=ANSWER
 )
@@ -69,33 +64,7 @@ def certify(
     Example: dprounds certify --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
     --out claim.json
     """
-    from dprounds import certificates, questions
-
-    if out is None:
-        raise questions.QuestionError("{argument} is missing: name the file of the certificate.", argument="out")
-    if (delta is None) == (epsilon is None):
-        advice = f"Of δ: {delta_advice(known_records(typed))}." if delta is None else ""
-        raise questions.QuestionError("Give either {argument} or {epsilon}.", argument="delta", advice=advice)
-    release = questions.run_of(questions.Setting(**typed), opened(run))
-    claim = certificates.certify(release, delta=delta, epsilon=epsilon, two_sided=two_sided, digits=digits)
-    try:
-        claim.save(out)
-    except OSError as error:
-        raise FileError(f"{out} cannot be written: {error.strerror or error}.") from None
-    print(claim.sentence)
-    print(_held_for(claim))
-    print(f"Written to {out}, SHA-256 {claim.sha256}.")
-    remark_on(claim.delta, typed, is_answer=delta is None)
-
-
-def _held_for(claim: Claim) -> str:
-    """For which neighbours and which sampling a claim holds, in words."""
-    if "run" not in claim.claimed:
-        return holds_for(None, None, given="rdp")
-    parts = claim.claimed["run"]
-    sampled = "poisson" if any("sampling_rate" in part for part in parts) else None
-    by_noise = all("noise_multiplier" in part for part in parts)
-    return holds_for(claim.claimed["relation"], sampled, given="sensitivity" if by_noise else "round")
+    publishing.certify(run=run, delta=delta, epsilon=epsilon, out=out, two_sided=two_sided, digits=digits, typed=typed)
 
 
 vars(certify)["__signature__"] = _signature(
@@ -120,7 +89,7 @@ def verify(
 
     claim = certificates.verify(certificate)
     print(claim.sentence)
-    print(_held_for(claim))
+    print(publishing.held_for(claim))
 
 
 def _format(text: str) -> str:
@@ -156,7 +125,7 @@ def statement(
 
     Example: dprounds statement --noise-multiplier 1.1 --batch-size 256 --dataset-size 60000 --epochs 60 --delta 1e-5
     """
-    publish(run=run, delta=delta, certificate=certificate, form=form, typed=typed)
+    publishing.publish(run=run, delta=delta, certificate=certificate, form=form, typed=typed)
 
 
 vars(statement)["__signature__"] = _signature(

@@ -97,7 +97,7 @@ class BestPlan:
             ratio = plan.examples / self.habit.examples
             if ratio < 1:
                 said.append(f"The plan takes {100 * ratio:.0f} % of their compute.")
-            if plan.rounds != self.habit.rounds:
+            if self.learning_rate_factor is not None and plan.rounds != self.habit.rounds:
                 said.append(f"Multiply the learning rate by {_factor(self.learning_rate_factor)}.")
         elif self.nothing_to_gain:
             said.append(f"Nothing to gain: every batch size of {self.min_rounds} rounds or more is within {percent}.")

@@ -7,6 +7,7 @@ Neither is a guarantee: to know what another plan costs, ask for that plan.
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,9 @@ __all__ = ["Change", "Sensitivities", "sensitivities"]
 
 # Relative step of a difference: epsilon is exact to 1e-9 of itself, which leaves five digits of the difference.
 STEP = 1e-4
+# The same of a delta that has few digits, since it is among the smallest doubles.
+COARSE_STEP = 0.5
+LEAST_NORMAL = sys.float_info.min
 # Steps of counts are at least one, and at most this part of them.
 COUNT_STEPS = 1000
 ONE_PERCENT = 0.01
@@ -180,6 +184,8 @@ def _at_fixed_rounds(point: PlanPoint, slopes: EpsilonSlopes) -> EpsilonSlopes:
 def _by_differences(point: PlanPoint) -> EpsilonSlopes:
     """The same by differences, on both sides where there are two."""
     noise, delta = point.noise_multiplier, point.delta
+    part = STEP if delta * STEP > LEAST_NORMAL else COARSE_STEP
+    least, most = delta * (1.0 - part), delta * (1.0 + part)
     is_whole = point.loader.is_by_epochs  # then a round more or less is an epoch
     step = point.batches if is_whole else max(point.rounds // COUNT_STEPS, 1)
     fewer = -step if point.rounds > step else 0
@@ -200,10 +206,7 @@ def _by_differences(point: PlanPoint) -> EpsilonSlopes:
             "sampling_rate": by_rate,
         },
         rounds=(point.epsilon(rounds=step) - point.epsilon(rounds=fewer)) / (step - fewer),
-        # divided in two steps, since a step of the smallest deltas is none
-        delta=(point.epsilon(delta=delta * (1 + STEP)) - point.epsilon(delta=delta * (1 - STEP)))
-        / (2.0 * STEP)
-        / delta,
+        delta=(point.epsilon(delta=most) - point.epsilon(delta=least)) / (most - least),
     )
     return _at_fixed_rounds(point, found)
 

@@ -15,6 +15,8 @@ __all__ = ["excess_over_epochs"]
 
 # Percent: more than this above the floor is cut off, and at least this is shown.
 MOST_SHOWN, LEAST_SHOWN = 150.0, 20.0
+# Epochs that the axis names: steps times powers of ten.
+STEPS, POWERS = (1, 2, 5), range(-6, 16)
 
 
 def excess_over_epochs(
@@ -31,17 +33,18 @@ def excess_over_epochs(
     marked
         Plans to mark: the epochs and the excess of each, by what to write at it.
     """
-    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415  (an extra, loaded on use)
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415  (an extra, loaded on use)
+    from matplotlib.ticker import FixedLocator, FuncFormatter  # noqa: PLC0415  (likewise)
 
     figure, ax = canvas()
-    ends = []
-    for color, (size, at) in zip(COLORS * 3, curve.epochs.items(), strict=False):
-        percent = 100.0 * curve.excess[size]
-        ax.plot(at, percent, color=color, linewidth=2.0, marker=".", label=f"batches of {size:,}")
-        ends.append(float(percent[len(percent) // 3]))
+    ends = [100.0 * float(excess[len(excess) // 3]) for excess in curve.excess.values()]
     top = min(max(1.4 * max(ends, default=0.0), LEAST_SHOWN, 250.0 * within), MOST_SHOWN)
     for _, excess in (marked or {}).values():
         top = max(top, 115.0 * excess)
+    for color, (size, at) in zip(COLORS * 3, curve.epochs.items(), strict=False):
+        percent = 100.0 * curve.excess[size]
+        if (percent < top).any():  # else there is nothing to see of it
+            ax.plot(at, percent, color=color, linewidth=2.0, marker=".", label=f"batches of {size:,}")
     ax.axhspan(0.0, 100.0 * within, color="0.85", zorder=0, linewidth=0)
     ax.annotate(
         f"within {100 * within:g} %\nof the floor",
@@ -65,10 +68,12 @@ def excess_over_epochs(
             markeredgewidth=2.0,
             zorder=4,
         )
-        ax.annotate(
+        note = ax.annotate(
             label, (epochs, 100.0 * excess), xytext=(9, 9), textcoords="offset points", fontsize=SMALL_FONT, zorder=5
         )
+        note.set_path_effects([withStroke(linewidth=3.0, foreground="white")])  # a curve may pass behind it
     ax.set_xscale("log")
+    ax.xaxis.set_major_locator(FixedLocator([step * 10.0**power for power in POWERS for step in STEPS]))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     ax.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
     ax.set_ylim(0.0, top)
