@@ -35,6 +35,7 @@ from dprounds import (
     max_sampling_rate,
     min_noise_multiplier,
 )
+from dprounds.accounting.answers import Account
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.mechanisms import Mechanism, Release, Run
 from dprounds.mechanisms.accounted import Accounted
@@ -407,3 +408,14 @@ def test_rare_losses_of_two_rounds_are_between_their_bounds() -> None:
     found = (PoissonSampled(Gaussian(1.0), 1e-7) * 2).guarantee(delta=1e-14)
     assert found.method == "exact"
     assert 2.39162439e-5 < found.lower <= found.upper == found.epsilon < 2.39162440e-5
+
+
+def test_an_attack_that_proves_more_than_the_bound_is_no_answer() -> None:
+    """It would show that one of both is wrong: nothing is hidden by taking the lesser one."""
+    bound, attack = Gaussian(2.0) * 1, Gaussian(1.0) * 1
+    account = Account(bound, lambda: bound.laws, bound.finite_rdp, 0.0, lambda: attack.laws)
+    with pytest.raises(NumericalError, match="An attack on this run proves more than its bound"):
+        account.guarantee(1e-5, None)
+    weaker = Account(attack, lambda: attack.laws, attack.finite_rdp, 0.0, lambda: bound.laws)
+    found = weaker.guarantee(1e-5, None)
+    assert found.lower < found.upper == found.epsilon

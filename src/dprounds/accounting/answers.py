@@ -152,7 +152,12 @@ class Account:
             return Bracket(0.0, found.upper)  # no pair of neighbours is known to come near
         if self._attack_laws is None:
             return Bracket(min(found), found.upper)
-        return Bracket(min(self._shown(delta), found.upper), found.upper)
+        shown = self._shown(delta)
+        if not shown <= found.upper:
+            raise NumericalError(
+                "An attack on this run proves more than its bound: one of them is wrong, so none holds."
+            )
+        return Bracket(shown, found.upper)
 
     def _shown(self, delta: float) -> float:
         """The epsilon that an attack proves, which is asked for once; 0 where none is known."""

@@ -103,11 +103,11 @@ def ways_to_sums(
         yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
-    if is_watched and law.falls:
+    if is_watched and law.falls and law.is_cheap:
         yield watched
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below, log_delta=log_delta)
-    if is_watched and not law.falls and not law.is_cheap:  # values of K far up take longer than a lattice
+    if is_watched and not law.is_cheap:  # values of K far up take longer than a lattice
         yield watched
     if law.is_cheap and not (on_line and is_smoothed):
         yield ByLine(law, True, most_nodes, start)
