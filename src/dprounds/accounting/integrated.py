@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.crude import about_saddle, crude_integral
-from dprounds.accounting.direction import LEAST_ROUNDS_OF_LAPLACE
 from dprounds.accounting.law import Composition
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.sketch import Sketch
@@ -204,7 +203,7 @@ def _decay_rates(law: Composition, epsilon: float) -> tuple[float, float]:
         t = saddle.t
         if not law.most_nodes and law.has_cells:  # K may be that of another law, and its atoms tell more
             return Sketch(law).saddle(epsilon).t, t
-    if law.rounds >= LEAST_ROUNDS_OF_LAPLACE and saddle.is_nearly_normal:
+    if saddle.is_nearly_normal:
         return t, t  # by Laplace's method
     near = epsilon + np.array([0.0, 0.25 / t])
     upper = Profile({"": law}).deltas(near, narrow=ROUGH, from_above=True).upper
