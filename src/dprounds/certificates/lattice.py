@@ -55,7 +55,7 @@ BODY = 12.0
 TILTS = np.geomspace(1e-3, 1e4, 71)
 # Parts of what the checker allows: from above, for all directions together and for one. What is left is for one side
 # from below. And its prices.
-ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 11_500_000, 10_000_000, 2**19 - 1, 32
+ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 13_500_000, 12_000_000, 2**19 - 1, 32
 # From below all losses together are lowered by so much in the mean; steps that are tried, from the longest on; how many
 # shifts are; and bits beyond those from above, for differences of tails.
 LOWERED, LONGEST_BELOW, MOST_STEPS_BELOW, MOST_SHIFTS, GUARD_BELOW = 3e-5, 2e-3, 20, 200, 24
