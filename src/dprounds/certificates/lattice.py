@@ -33,9 +33,9 @@ __all__ = [
 
 # All of these tune speed and how often a check succeeds.
 # By how much of itself delta may be raised, where epsilon is then raised by as much of itself at most; where it would
-# take too long, from how many times that on the check may take twice as long; and at most how many times that.
+# take too long, from how many times that on the check may take so much longer; and at most how many times that.
 LOG_EXCESS = 4e-7
-MUCH_EXCESS, MOST_EXCESS = 1e4, 1e6
+MUCH_EXCESS, MORE_WORK, MOST_EXCESS = 1e4, 1.7, 1e6
 # The model of the excess, a spread over cells of one step, is right to a half.
 CAREFUL = 1.55
 # The slope of log delta is taken over this part of epsilon.
@@ -134,7 +134,7 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
         step, moved = _step(most, common, parts)
         made = _on_step(parts, step, epsilon, delta, high)
         work = _work(parts, made)
-        allowed = most_work if excess < MUCH_EXCESS * LOG_EXCESS else 2.0 * most_work
+        allowed = most_work if excess < MUCH_EXCESS * LOG_EXCESS else MORE_WORK * most_work
         if work <= allowed and made["points"] <= MOST_POINTS:
             raised = max(CAREFUL * excess - spare, 0.0) if moved else 0.0
             return Upper(made, raised, raised / slope, work)
