@@ -748,10 +748,16 @@ MUTANTS: dict[str, Mutant] = {
     "checker: a shift": checker_with('part["rounds"] * lattice["shift"] if', "0 if"),
     "checker: a shift in every round": checker_with('part["rounds"] * lattice["shift"] if', 'lattice["shift"] if'),
     "checker: what is not known from below": checker_with(
-        "(sum(whole[1].coeffs()) if from_below else 2**bits)", "2**bits"
+        "sum(whole[1].coeffs()) if from_below else 2**bits", "2**bits"
     ),
     "checker: the chance under P": checker_with("(delta + y * tail, tail)", "(delta + y * tail * 1.01, tail)"),
     "checker: the chance under Q": checker_with("(1 - tail - delta) / y", "(1 - tail) / y"),
+    "checker: the chance under Q of Laplace noise": checker_with("least / (2 * y if", "least / (y if"),
+    "checker: the chance under Q of a response": checker_with("else 1 + y)", "else 1)"),
+    "checker: the chance under Q of losses that end": checker_with(
+        "tail = between if abs(x) < a else", "tail = between if True else"
+    ),
+    "checker: the chance under Q of finite losses": checker_with("finite * tail", "tail"),
     "checker: a negative mass": checker_with("[max(mass or 0, 0) for", "[mass or 0 for"),
     "checker: a mass that is not known": checker_with("max(mass or 0, 0)", "max(mass or 2**ctx.prec // n, 0)"),
     "checker: the first loss of a product": checker_with("one[0] + other[0] + low,", "one[0] + other[0],"),

@@ -126,7 +126,9 @@ def test_every_sentence_is_true(name: str) -> None:
     # what was assumed
     inner = [getattr(part, "mechanism", part) for part in run.mechanisms]
     assumed = clauses["Assumed, not checked"]
-    assert ("clipped" in assumed) == any(hasattr(each, "noise_multiplier") for each in inner)
+    in_units = [each for each in inner if hasattr(each, "noise_multiplier") and not hasattr(each, "shifts")]
+    assert ("clipped" in assumed) == bool(in_units)
+    assert ("drawn with the stated probabilities" in assumed) == (name == "MixtureOfGaussians")
     assert ("described by a guarantee" in assumed) == any(not hasattr(each, "noise_multiplier") for each in inner)
     assert ("entered the batch independently" in assumed) == ("poisson" in (run.sampling or ""))
     assert ("bounded for the same neighbours" in assumed) == (name == "mixture")

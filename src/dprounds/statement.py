@@ -49,6 +49,10 @@ CLIPPED = (
     "In no round does a record move what noise is added to by more than the sensitivity that the noise multiplier "
     "refers to; for DP-SGD, gradients were clipped one record at a time."
 )
+SHIFTED = (
+    "Where shifts are stated, a record moves what noise is added to by at most one of them in a round, drawn with the "
+    "stated probabilities, independently of the data and of other rounds, and kept secret."
+)
 KEPT = "A round that is described by a guarantee, or by a pair of laws, is no easier to see through than that."
 SAME_NEIGHBOURS = "Parts that sample no records were bounded for the same neighbours."
 LATEX = {
@@ -123,8 +127,9 @@ class Statement:
         The two normal laws that bound the run at every epsilon, if some are known.
     method, order, lower
         How it was accounted, the Rényi order if there is one, and an epsilon below which the truth is not.
-    has_noise, has_guarantees
-        Whether a part adds noise in units of a sensitivity, and whether one is known by its guarantee alone.
+    has_noise, has_shifts, has_guarantees
+        Whether a part adds noise in units of a sensitivity, whether one states how far a record moves it with which
+        probability, and whether one is known by its guarantee alone.
     version, certificate
         Of dprounds; and the SHA-256 of the certificate, if there is one.
     """
@@ -142,6 +147,7 @@ class Statement:
     order: str | None
     lower: str
     has_noise: bool
+    has_shifts: bool
     has_guarantees: bool
     is_partly_related: bool
     version: str
@@ -153,6 +159,7 @@ class Statement:
         ways = [way for way in (self.sampling or "").split(", ") if way]
         return (
             *([CLIPPED] if self.has_noise else []),
+            *([SHIFTED] if self.has_shifts else []),
             *([KEPT] if self.has_guarantees else []),
             *(SAMPLINGS.get(way, f"Batches were drawn as stated, by {way}.") for way in ways),
             *([SAME_NEIGHBOURS] if self.is_partly_related else []),

@@ -12,7 +12,7 @@ import pytest
 from flint import arb, ctx
 
 from dprounds import ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse
-from dprounds.certificates import Claim, certify, checker
+from dprounds.certificates import Claim, certify, checker, evidence
 from dprounds.certificates.checker import RefusedError
 from tests.references import contour
 
@@ -193,9 +193,10 @@ def test_bad_lines_lower_the_bound_from_below_and_never_raise_it(name: str, mnis
 
 
 def test_smoothing_is_subtracted_from_below() -> None:
-    found = document(certify(Laplace(10.0) * 30, delta=1e-5, two_sided=True))
-    line = {name: value for name, value in found["evidence"]["lower"].items() if name != "direction"}
-    found["evidence"]["remove"] = line  # a claim from above has a lattice
+    run = Laplace(10.0) * 30
+    found = document(certify(run, delta=1e-5, two_sided=True))
+    line = evidence._line(run, "remove", float(found["claim"]["lower_epsilon"]), 1e-5, 0, above=True)
+    found["evidence"] |= {"remove": line, "lower": {"direction": "remove", **line}}  # what is certified has lattices
     good = lower(found)
     for smoothing in ("1e-4", "1e-3", "1e-2"):
         # the sum itself rises with the variance, so that without the term it would be above the truth

@@ -25,8 +25,8 @@ __all__ = ["FORMAT", "MOST_BYTES", "PARAMETERS", "VERSION", "RefusedError", "che
 FORMAT, VERSION, REMOVE, ADD = "dprounds certificate", 1, "remove", "add"
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
 MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
-# In products of two complex balls, of 0.6 µs each at 100 bits and 1 µs at 400; all else takes several.
-MOST_WORK, FORMULA, NODE, MASS = 12_000_000, 20, 60, 16
+# In pairs of products of two complex balls, of 0.3 µs each at 100 bits and 1.3 µs at 400; all else takes several.
+MOST_WORK, FORMULA, NODE, MASS = 24_000_000, 40, 60, 32
 AFRESH = 32  # a ball that is turned becomes wider; after so many turns all are computed anew
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}", re.ASCII)
 # Kinds of what stands in a certificate, for `_read`: numbers that are not negative, and positive ones by the largest.
@@ -101,12 +101,12 @@ def _check_work(parts: list[Values], found: list[Values | None]) -> None:
             _require(fits, "grids must be as many as parts, none with more points than are kept.")
             work = sum((2 * part["rounds"].bit_length() + 1) * each["points"] for part in parts)
             work += MASS * sum(grid["nodes"] for grid in each["grids"])
-            total += work * (128 + each["precision"]) // 128
-            continue
-        _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
-        x = sum(quadrature["last"] - quadrature["first"] + 1 for quadrature in each["quadratures"])
-        total += (each.get("nodes", 0) + 1) * (x + FORMULA * (1 + len(parts))) + NODE * x
-    _require(total <= MOST_WORK, f"The check would take more than {MOST_WORK} products of balls.")
+        else:
+            _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
+            x = sum(quadrature["last"] - quadrature["first"] + 1 for quadrature in each["quadratures"])
+            work = ((each.get("nodes", 0) + 1) * (x + FORMULA * (1 + len(parts))) + NODE * x) // 2
+        total += work * (128 + each["precision"]) // 128
+    _require(total <= MOST_WORK, f"The check would take more than {MOST_WORK} pairs of products of balls.")
 
 
 def _ball(number: Fraction | int) -> Ball:
@@ -171,9 +171,8 @@ class _Sampled:
         theta, both, turn = _ball(angle), _ball(angle + strip), acb(0, _ball(angle)).exp()
         fits = strip > 0 and ((strip <= angle and both < arb.pi()) or 2 * both <= arb.pi())
         _require(fits, "angle_strip must be positive, and such that turning never raises the modulus.")
-        logs = [(1 - self.rate + turn * odds).log() for odds in self.odds]
-        moved = zip(self.normal, logs, strict=True)
-        total = sum(normal * (self.power * log.real - self.height * log.imag).exp() for normal, log in moved)
+        logs = [acb(self.power, self.height) * (1 - self.rate + turn * odds).log() for odds in self.odds]
+        total = sum(normal * log.real.exp() for normal, log in zip(self.normal, logs, strict=True))
         total += self.outside * self._turned(angle) + 2 * self._growth(strip, angle + strip) * self.top
         return (total * (self.variance * theta * theta / 2).exp()).upper()
 
@@ -242,7 +241,9 @@ def _profile(part: Values, direction: str, x: Ball) -> tuple[Ball, Ball]:
     if "gaussian" not in part["mechanism"]:
         a, finite = _ball(part["largest_loss"]), _ball(1 - part.get("delta", Fraction(0)))
         least = ((x - a) / 2).exp() if part["mechanism"] == "laplace" else (1 + y) / (1 + a.exp())
-        return 1 - finite * least.min(y).min(1), arb.nan()  # the chance is not needed
+        between = least / (2 * y if part["mechanism"] == "laplace" else 1 + y)
+        tail = between if abs(x) < a else arb(1) if x < -a else arb(0) if x > a else arb.nan()  # at an atom not known
+        return 1 - finite * least.min(y).min(1), finite * tail
     sigma, rate = _ball(part["noise_multiplier"]), _ball(part.get("sampling_rate", Fraction(1)))
     c, half, root = ((y if direction == REMOVE else 1 / y) - 1 + rate) / rate, 1 / (2 * sigma), arb(2).sqrt()
     level = sigma * c.log()  # not a number where the sign of c is not known
@@ -272,9 +273,7 @@ def _law(part: Values, direction: str, lattice: Values, grid: Values, from_below
     return fmpz_poly([max(mass or 0, 0) for mass in units])  # one that is not known counts as none
 
 
-def _delta_on_lattice(
-    parts: list[Values], direction: str, epsilon: Fraction, lattice: Values, from_below: bool
-) -> Ball:
+def _on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice: Values, from_below: bool) -> Ball:
     """As `_delta`: one, less what is known at finite losses [13]; from below, what is known of larger ones [14]."""
     bits, step = lattice["precision"], lattice["step"]
 
@@ -294,7 +293,8 @@ def _delta_on_lattice(
     for mass in whole[1].coeffs():
         known += mass * share.min(1)
         share *= fall
-    return ((sum(whole[1].coeffs()) if from_below else 2**bits) - known) / 2**bits
+    counted = sum(whole[1].coeffs()) if from_below else 2**bits
+    return (counted - known) / 2**bits + (_infinite_mass(parts) if from_below else 0)
 
 
 def _approximate_dp(claim: Values, evidence: object) -> str:
@@ -318,7 +318,7 @@ def _approximate_dp(claim: Values, evidence: object) -> str:
                 _require(largest_loss <= epsilon, f"A line is missing ({direction}).")
                 holds = _infinite_mass(parts) <= _ball(given["delta"])
             else:
-                bound = _delta_on_lattice if "grids" in line else _delta
+                bound = _on_lattice if "grids" in line else _delta
                 found = bound(parts, direction, epsilon, line, name == "lower")
                 holds = found > _ball(given["delta"]) if name == "lower" else found <= _ball(given["delta"])
             _require(holds, f"The evidence does not prove delta ({name}).")

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
+from dprounds.accounting.profile import Profile
 from dprounds.accounting.saddle import Saddle
 from dprounds.certificates.lattice import (
     ALL_WORK,
@@ -34,7 +35,15 @@ from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled, Run
 from dprounds.mechanisms.base import BOTH_DIRECTIONS, REMOVE
 
-__all__ = ["conversion_evidence", "directions_of", "lower_line", "moment_evidence", "upper_line", "upper_lines"]
+__all__ = [
+    "conversion_evidence",
+    "directions_of",
+    "is_long",
+    "lower_line",
+    "moment_evidence",
+    "upper_line",
+    "upper_lines",
+]
 
 Array = NDArray[np.float64]
 
@@ -42,7 +51,9 @@ Array = NDArray[np.float64]
 # Nodes of a line that only smoothing ends, without effort and with it; and the same in products with the nodes of
 # quadratures.
 FEW_NODES, MOST_NODES = 2**13, 2**16
-MOST_PRODUCTS = 8_000_000
+MOST_PRODUCTS, MOST_PRODUCTS_BELOW = 8_000_000, 12_000_000
+# From here on a line is long.
+LONG = 3_000_000
 # Bits beyond what a quadrature may err by.
 GUARD_BITS = 40
 # Points above the line at which aliases are bounded, in units of its distance from 0.
@@ -55,6 +66,8 @@ MUCH = 6.0
 # the nodes.
 TILTED = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
 LOG_ALIASES = math.log(1e-11)
+# From below, the same where delta exceeds what is claimed by a part of itself: errors are this much less than that.
+LOG_SPARE, LOG_SPARE_OF_MEANS = 3.0, 15.0
 HEIGHTS = np.geomspace(10.0, 1e5, 116)
 PERIODS = 3.0
 WIDTH = 20.0
@@ -78,8 +91,8 @@ def directions_of(run: Run) -> tuple[str, ...]:
     return BOTH_DIRECTIONS if _pairs(run, REMOVE) else (REMOVE,)
 
 
-def _log_error(run: Run) -> float:
-    return LOG_ERROR + math.log(max(run.rounds, 1))
+def _log_error(run: Run, log_error: float = LOG_ERROR) -> float:
+    return log_error + math.log(max(run.rounds, 1))
 
 
 def _precision(log_error: float, size: float) -> int:
@@ -112,7 +125,7 @@ def upper_line(
     None is evidence where no loss exceeds epsilon. More effort takes more nodes and bits.
     """
     losses = [(largest_loss(mechanism), rounds) for mechanism, rounds in run.parts]
-    if all(loss is None for loss, _ in losses):
+    if any(loss is None for loss, _ in losses):
         if run.rounds == 1:
             return one_point(epsilon, delta)
         if run.law(direction).max_loss <= epsilon:
@@ -135,26 +148,38 @@ def upper_line(
 
 def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
     """Evidence that `delta` is not met at `epsilon` in a direction: a line, or a lattice where no line serves."""
+    spare = Profile({direction: run.law(direction)}).delta(epsilon).lower / delta - 1.0
     try:
-        line = _line(run, direction, epsilon, delta, effort, above=True)
+        line = _line(run, direction, epsilon, delta, effort, above=True, log_spare=math.log(max(spare, 1e-11)))
     except NumericalError:
-        return lattice_below(run, direction, epsilon, delta)
+        return lattice_below(run, direction, epsilon, delta, effort)
     if line["smoothing"] != "0":
         with suppress(NumericalError):
-            return lattice_below(run, direction, epsilon, delta)
+            return lattice_below(run, direction, epsilon, delta, effort)
     return line
 
 
-def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *, above: bool) -> dict[str, Any]:
+def is_long(found: dict[str, Any]) -> bool:
+    """Whether evidence takes long to find and to check: a lattice, or a line with many nodes of quadratures."""
+    if "grids" in found:
+        return True
+    return bool(found["nodes"] * sum(each["last"] - each["first"] for each in found["quadratures"]) > LONG)
+
+
+def _line(
+    run: Run, direction: str, epsilon: float, delta: float, effort: int, *, above: bool, log_spare: float = -math.inf
+) -> dict[str, Any]:
     pairs = _pairs(run, direction)
     log_delta = math.log(max(delta - run.infinite_mass, 1e-300))
-    log_error = _log_error(run) + 6.0 * effort
+    log_error = _log_error(run, min(LOG_ERROR, LOG_SPARE_OF_MEANS - log_spare)) + 6.0 * effort
+    log_aliases = max(LOG_ALIASES, log_spare - LOG_SPARE)
+    most_products = MOST_PRODUCTS_BELOW if above else MOST_PRODUCTS
     most = 2**12 if pairs else MOST_NODES if effort else FEW_NODES
     for _ in range(6):
         law = Composition(tuple((_for_a_line(each, most), rounds) for each, rounds in run.law(direction).parts))
         enough = None if above else _enough(law, epsilon, log_delta)
         saddle = saddle_at_epsilon(law, epsilon) if enough is None else law.expand(enough)
-        place = _cheapest(law, saddle, epsilon, log_delta - 2.0 * effort) if pairs else None
+        place = _cheapest(law, saddle, epsilon, log_delta - 2.0 * effort + log_aliases) if pairs else None
         if place is None:
             line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
             place = _Place(line.t, line.step, line.values.size - 1, line.variance)
@@ -165,11 +190,11 @@ def _line(run: Run, direction: str, epsilon: float, delta: float, effort: int, *
         taus = [tau, above_at] if above else [tau]
         quadratures = [quadrature(pair, [pair.power(t) for t in taus], height, log_error) for pair in pairs]
         products = nodes * sum(each["last"] - each["first"] for each in quadratures)
-        if products <= MOST_PRODUCTS:
+        if products <= most_products:
             break
         if not place.variance:
             raise NumericalError("The certificate of this run would take too long to check.")
-        most = int(min(most, nodes) * 0.8 * math.sqrt(MOST_PRODUCTS / products))
+        most = int(min(most, nodes) * 0.8 * math.sqrt(most_products / products))
     else:
         raise NumericalError("The certificate of this run would take too long to check.")
     size = abs(saddle.value) + tau * epsilon + height * (epsilon + saddle.slope)
@@ -193,13 +218,13 @@ class _Place(NamedTuple):
     variance: float
 
 
-def _cheapest(law: Composition, saddle: Saddle, epsilon: float, log_delta: float) -> _Place | None:
-    """The cheapest line at or below a saddle point that ends by itself; None if there is none.
+def _cheapest(law: Composition, saddle: Saddle, epsilon: float, target: float) -> _Place | None:
+    """The cheapest line at or below a saddle point that ends by itself with this log of an error; None without one.
 
     Below the saddle point of a heavy tail aliases fall much faster. Summands are then larger than delta, which takes
     more bits and nothing else.
     """
-    target, best, least = log_delta + LOG_ALIASES, None, math.inf
+    best, least = None, math.inf
     for t in saddle.t * TILTED:
         here = law.expand(float(t))
         r = t * (1.0 + ABOVE)

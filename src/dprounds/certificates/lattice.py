@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.law import Composition
 from dprounds.accounting.profile import Profile
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, Run
@@ -31,10 +32,10 @@ __all__ = [
 ]
 
 # All of these tune speed and how often a check succeeds.
-# By how much of itself delta may be raised, where epsilon is then raised by as much of itself at most; and where it
-# would take too long, at most how many times that.
+# By how much of itself delta may be raised, where epsilon is then raised by as much of itself at most; where it would
+# take too long, from how many times that on the check may take so much longer; and at most how many times that.
 LOG_EXCESS = 4e-7
-MOST_EXCESS = 1e4
+MUCH_EXCESS, MORE_WORK, MOST_EXCESS = 1e4, 1.7, 1e6
 # The model of the excess, a spread over cells of one step, is right to a half.
 CAREFUL = 1.55
 # The slope of log delta is taken over this part of epsilon.
@@ -52,8 +53,9 @@ SEVERAL = 4.0
 BODY = 12.0
 # Tilts at which the chance of a large sum is bounded.
 TILTS = np.geomspace(1e-3, 1e4, 71)
-# Parts of what the checker allows, for all directions together and for one; and its prices.
-ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 11_500_000, 10_000_000, 2**19 - 1, 16
+# Parts of what the checker allows: from above, for all directions together and for one. What is left is for one side
+# from below. And its prices.
+ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 13_500_000, 12_000_000, 2**19 - 1, 32
 # From below all losses together are lowered by so much in the mean; steps that are tried, from the longest on; how many
 # shifts are; and bits beyond those from above, for differences of tails.
 LOWERED, LONGEST_BELOW, MOST_STEPS_BELOW, MOST_SHIFTS, GUARD_BELOW = 3e-5, 2e-3, 20, 200, 24
@@ -102,7 +104,7 @@ def one_point(epsilon: float, delta: float) -> Upper:
 
 def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Upper:
     """Every loss at the largest one of its round, where all of these together do not exceed epsilon."""
-    losses = [part.max_loss(direction) for part in run.mechanisms]
+    losses = [part.max_loss(direction if direction in part.directions else REMOVE) for part in run.mechanisms]
     rounds = [rounds for _, rounds in run.parts]
     spare = epsilon - sum(loss * count for loss, count in zip(losses, rounds, strict=True))
     step = float(f"{min(spare / (2.0 * sum(rounds)), *losses):.3g}")
@@ -116,12 +118,10 @@ def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Up
 def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_work: float) -> Upper:
     """A lattice whose bound exceeds delta by a millionth of itself or less, if that does not take too long."""
     law = run.law(direction)
-    profile = Profile({direction: law})
     parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
     scale = epsilon or math.sqrt(sum(part.rounds * part.variance for part in parts))
     near = min(NEAR * scale, 0.5 * max(law.max_loss - epsilon, 0.0)) or NEAR * scale
-    here, beyond = profile.delta(epsilon).upper, profile.delta(epsilon + near).upper
-    slope = max(math.log(here / beyond) / near, 1e-3 / scale) if beyond > 0.0 else 1.0 / near
+    here, slope = _size_and_slope(law, epsilon, delta, scale, near)
     excess = LOG_EXCESS * min(1.0, slope * scale)
     spare = math.log(delta / max(here, 1e-300))
     excess = max(excess, min(SPARE * spare, MOST_SPARE))
@@ -134,7 +134,8 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
         step, moved = _step(most, common, parts)
         made = _on_step(parts, step, epsilon, delta, high)
         work = _work(parts, made)
-        if work <= most_work and made["points"] <= MOST_POINTS:
+        allowed = most_work if excess < MUCH_EXCESS * LOG_EXCESS else MORE_WORK * most_work
+        if work <= allowed and made["points"] <= MOST_POINTS:
             raised = max(CAREFUL * excess - spare, 0.0) if moved else 0.0
             return Upper(made, raised, raised / slope, work)
         excess *= 1.5
@@ -142,13 +143,25 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
             raise NumericalError("The certificate of this run would take too long to check.")
 
 
-def lattice_below(run: Run, direction: str, epsilon: float, delta: float) -> dict[str, Any]:
-    """A lattice from below, on which all losses together are lowered by `LOWERED` or less in the mean."""
+def _size_and_slope(law: Composition, epsilon: float, delta: float, scale: float, near: float) -> tuple[float, float]:
+    """Delta at an epsilon, and by how much its logarithm falls for a unit of epsilon, about."""
+    try:
+        here, beyond = (Profile({"": law}).delta(each).upper for each in (epsilon, epsilon + near))
+    except NumericalError:  # where the library has a bound alone
+        return delta, -2.0 * math.log(delta) / scale
+    return here, max(math.log(here / beyond) / near, 1e-3 / scale) if beyond > 0.0 else 1.0 / near
+
+
+def lattice_below(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
+    """A lattice from below, on which all losses together are lowered by `LOWERED` or less in the mean.
+
+    With effort it is the finest that the checker allows: one that is coarse also merges losses on both sides of a kink.
+    """
+    found: dict[str, Any] | None = None
     parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
-    if not all(part.sigma for part in parts):
-        raise NumericalError("Losses that have atoms have no lattice from below.")
+    common = _common(parts)
     for n in range(MOST_STEPS_BELOW):
-        step = Fraction(f"{LONGEST_BELOW * 0.7**n:.{STEP_DIGITS}g}")
+        step = _step_below(LONGEST_BELOW * 0.7**n, common, parts)
         made = _on_step(parts, step, epsilon, delta, math.inf)
         for part, grid in zip(parts, made["grids"], strict=True):
             grid["first"] = _multiple(part.lowest, step, math.floor) - 1
@@ -159,8 +172,22 @@ def lattice_below(run: Run, direction: str, epsilon: float, delta: float) -> dic
             break
         shift, lowered = _shift(parts, made["grids"], direction, float(step))
         if lowered <= LOWERED:
-            return {**made, "shift": f"{shift:.17g}"}
+            found = {**made, "shift": f"{shift:.17g}"}
+            if not effort:
+                break
+    if found is not None:
+        return found
     raise NumericalError("The certificate of this run from below would take too long to check.")
+
+
+def _step_below(longest: float, common: Fraction, parts: list[_Part]) -> Fraction:
+    """A step from below, of which largest losses are multiples if it has few digits: these atoms are not lowered."""
+    if common and not any(part.between for part in parts):
+        longest = max(longest, float(common))
+    fitting = common / math.ceil(common / Fraction(longest)) if common else Fraction(0)
+    if common and max(len(str(fitting.numerator)), len(str(fitting.denominator))) <= FRACTION_DIGITS:
+        return fitting
+    return Fraction(f"{longest:.{STEP_DIGITS}g}")
 
 
 def _shift(parts: list[_Part], grids: list[dict[str, int]], direction: str, h: float) -> tuple[float, float]:
@@ -183,7 +210,15 @@ def _shift(parts: list[_Part], grids: list[dict[str, int]], direction: str, h: f
 
 
 def _tails(part: _Part, direction: str, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The chances of a larger loss than each, under P and under Q."""
+    """The chances of a larger loss than each, under P and under Q; none of them is the largest loss of an atom."""
+    if not part.sigma:
+        a, is_inside = float(part.largest), np.abs(x) < float(part.largest)
+        if part.between:
+            p, q = 1.0 - 0.5 * np.exp(np.minimum(0.5 * (x - a), 0.0)), 0.5 * np.exp(-0.5 * (x + a))
+        else:
+            p, q = np.full_like(x, 1.0 / (1.0 + math.exp(-a))), np.full_like(x, 1.0 / (1.0 + math.exp(a)))
+        outside = np.where(x < 0.0, 1.0, 0.0)
+        return np.where(is_inside, p, outside), np.where(is_inside, q, outside)
     sign = 1.0 if direction == REMOVE else -1.0
     c = np.maximum(1.0 + np.expm1(sign * x) / part.rate, 1e-300)
     level = part.sigma * np.log(c)
@@ -247,7 +282,7 @@ def _part(run: Run, number: int, direction: str, epsilon: float, delta: float) -
     if largest < math.inf:
         # with a lower loss of one round all together do not exceed epsilon
         own = mechanism.max_loss(direction)
-        return _Part(rounds, max(epsilon - (largest - own), -tail), own, variance, sigma, rate)
+        return _Part(rounds, min(max(epsilon - (largest - own), -tail), own), own, variance, sigma, rate)
     lowest = -mechanism.max_loss("add")
     return _Part(rounds, max(lowest, -tail), tail, variance, sigma, rate)
 

@@ -12,7 +12,14 @@ from typing import Any, cast
 from dprounds._validate import DELTA, FINITE_EPSILON, Interval, count, real
 from dprounds.accounting.profile import Profile
 from dprounds.certificates.claim import Claim, checked, described
-from dprounds.certificates.evidence import conversion_evidence, directions_of, lower_line, moment_evidence, upper_lines
+from dprounds.certificates.evidence import (
+    conversion_evidence,
+    directions_of,
+    is_long,
+    lower_line,
+    moment_evidence,
+    upper_lines,
+)
 from dprounds.conversions import epsilon_from_rdp
 from dprounds.errors import CertificateError, InfeasibleError, NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms import Release, Run
@@ -199,7 +206,7 @@ def _two_sided(run: Run, proven: Claim, unit: Decimal) -> Claim:
         return {**upper, "lower": {"direction": direction, **lower_line(run, direction, lower, delta, effort)}}
 
     claims = [{**proven.claimed, "lower_epsilon": _written(lower)} for lower in lowers]
-    if "grids" in evidence(claims[-1], 0)["lower"]:  # a lattice shows no smaller difference
+    if is_long(evidence(claims[-1], 0)["lower"]):  # then no smaller difference is shown in reasonable time
         claims = [claim for claim in claims if epsilon - Decimal(claim["lower_epsilon"]) >= LOWER] or claims[-1:]
     return _first_proven(claims, evidence)
 
