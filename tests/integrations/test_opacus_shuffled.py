@@ -149,7 +149,7 @@ def test_what_cannot_be_told_is_refused(kind: str) -> None:
         "no batches": {"batch_size": None},
     }
     model, engine = torch.nn.Linear(4, 2), opacus.PrivacyEngine(accountant="dprounds")
-    with pytest.raises(UnsupportedError, match="What this loader draws cannot be told"):
+    with pytest.raises(UnsupportedError, match="It is not known what this loader draws"):
         engine.make_private(
             module=model,
             optimizer=torch.optim.SGD(model.parameters(), lr=0.1),

@@ -92,7 +92,7 @@ def delta_by_orders(rdp: RenyiCurve, *, infinite_mass: float, epsilon: float, me
 
 
 def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, delta: float, method: str) -> float:
-    """About how many steps fit beside what is `spent`: the best order's budget, over what a step takes of it.
+    """About how many steps fit in addition to what is `spent`: the best order's budget, over what a step takes of it.
 
     No bisection over rounds: the budget of an order does not depend on them. It is a guess for a search that checks.
     """

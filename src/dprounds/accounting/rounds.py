@@ -93,7 +93,7 @@ def rounds_by_laplace(
 
 
 def rounds_by_secants(delta_of: Callable[[int], float], *, delta: float, guess: float, slope: float = GROWTH) -> float:
-    """The same for rounds beside others, where K is no multiple of that of one: each value takes a line of its own.
+    """The same for rounds in addition to others, where K is no multiple of that of one: each value takes its own line.
 
     The first step goes by `slope`, that of the logarithm of delta over that of the rounds.
     """

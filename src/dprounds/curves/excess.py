@@ -31,7 +31,7 @@ MOST_SIZES = 4
 def compared_sizes(known: Sequence[int], chosen: Sequence[int]) -> list[int]:
     """A few batch sizes for one picture: the chosen ones, and others of the known ones at equal distances.
 
-    None is far below the chosen ones, so that the lines can be told apart.
+    None is far below the chosen ones, so that the lines can be distinguished.
 
     Examples
     --------

@@ -91,7 +91,7 @@ def privacy_profile(
     methods
         Which of the five, in any order.
     including
-        Epsilons in [0, inf) that are to be among the points, beside the others; the curve reaches beyond them.
+        Epsilons in [0, inf) that are to be among the points, in addition to the others; the curve reaches beyond them.
 
     Examples
     --------

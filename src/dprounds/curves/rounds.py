@@ -108,10 +108,10 @@ def epsilon_over_rounds(
     methods
         Which of the five, in any order.
     including
-        Numbers of rounds in [1, `last`] that are to be among the points, beside the others.
+        Numbers of rounds in [1, `last`] that are to be among the points, in addition to the others.
     own
         The exact epsilons of runs too short to share their work take a tenth of a second each: at how many of the
-        points, beside those of `including`. By default at a sixth of them, or none if there are fewer than 48.
+        points, in addition to those of `including`. By default at a sixth of them, or none if there are fewer than 48.
     shortest
         Shorter runs than this are not among those: at the left edge of a picture nobody sees them.
 

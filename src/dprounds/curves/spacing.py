@@ -12,7 +12,7 @@ __all__ = ["deltas_to_draw", "evenly", "rounds_to_draw", "some_rounds"]
 Array = NDArray[np.float64]
 
 # Epsilon grows about as the root of the rounds, whose chords all miss it by as much between third to fourth powers. Of
-# these two the lower leaves more points where methods are told apart.
+# these two the lower leaves more points where methods differ.
 POWER = 3.0
 # One point in so many goes between the first two powers, so that a curve of millions of rounds shows how it begins.
 AT_THE_START = 6

@@ -21,7 +21,7 @@ __all__ = ["ApproximateDP"]
 class ApproximateDP(Mechanism):
     r"""Any (`epsilon`, `delta`)-DP mechanism, by the pair that dominates it.
 
-    With probability `delta` everything is told, and else a randomized response:
+    With probability `delta` everything is revealed, and else a randomized response:
 
     .. math:: P(L = \infty) = \delta_0, \qquad
               K(z) = \log(1 - \delta_0) + \log \frac{\cosh((z + 1/2)\varepsilon_0)}{\cosh(\varepsilon_0/2)}
@@ -50,14 +50,14 @@ class ApproximateDP(Mechanism):
 
     @property
     def infinite_mass(self) -> float:
-        """The probability `delta` with which everything is told."""
+        """The probability `delta` with which everything is revealed."""
         return self.delta
 
     def _rdp(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full(orders.shape, math.inf) if self.delta > 0 else super()._rdp(orders)
 
     def finite_rdp(self, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-        """That of the randomized response which is left when nothing is told."""
+        """That of the randomized response which is left when nothing is revealed."""
         return np.asarray(RandomizedResponse(self.epsilon).rdp(orders))
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:

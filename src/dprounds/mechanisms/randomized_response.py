@@ -107,7 +107,7 @@ def _excess(epsilon: float, level: float) -> Bracket:
 
 @dataclass(frozen=True, repr=False)
 class RandomizedResponse(Mechanism):
-    r"""A bit that is told truly with probability :math:`e^\varepsilon / (1 + e^\varepsilon)`, and else inverted.
+    r"""A bit that is reported truly with probability :math:`e^\varepsilon / (1 + e^\varepsilon)`, and else inverted.
 
     .. math:: K(z) = \log \frac{\cosh((z + 1/2)\varepsilon)}{\cosh(\varepsilon/2)}
 

@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, repr=False)
 class RdpCurve(Accounted, Mechanism):
-    r"""Any mechanism whose Rényi divergence of each of `orders` is at most the one of `rdps` beside it.
+    r"""Any mechanism whose Rényi divergence of each of `orders` is at most the entry of `rdps` at the same place.
 
     Between orders :math:`(\alpha - 1)\gamma(\alpha)` is interpolated linearly: it is convex, so each of its chords lies
     above it, and the lowest is taken. Below the first order the curve does not exceed its first value, because it never

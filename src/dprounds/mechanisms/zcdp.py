@@ -24,7 +24,7 @@ RHO = Interval.parse("[0, inf)")
 class ZCDP(Accounted, Mechanism):
     r"""Any `rho`-zCDP mechanism: :math:`\gamma(\alpha) = \rho\alpha` at every order.
 
-    The Gaussian mechanism is the case :math:`\rho = 1/(2\sigma^2)`, and has a moment function besides, which this has
+    The Gaussian mechanism is the case :math:`\rho = 1/(2\sigma^2)`, and also has a moment function, which this has
     not: pairs that meet the bound at all orders may differ off the real line.
 
     Theorem

@@ -90,7 +90,7 @@ class Mixture:
 
     @cached_property
     def is_single(self) -> bool:
-        """Whether there is one component beside the constant."""
+        """Whether there is one component in addition to the constant."""
         return len(self.probabilities) == 1
 
     def log(self, v: Array) -> Array:

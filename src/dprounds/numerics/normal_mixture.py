@@ -30,8 +30,8 @@ __all__ = ["DIGITS", "LARGEST_POWER", "REACH", "WIDEST", "WIDEST_POSITIVE", "Nor
 
 Array = NDArray[np.float64]
 
-# exp(-46) = 1e-20. The error bound has factors beside the exponential, at most 2 (1 + 2 * 46 * (1 + 1/4)) / cos(1.5) <
-# 3400 (docs/theory/mechanisms.md), which leave 4e-17.
+# exp(-46) = 1e-20. The error bound has other factors than the exponential, at most 2 (1 + 2 * 46 * (1 + 1/4)) / cos(1.5)
+# < 3400 (docs/theory/mechanisms.md), which leave 4e-17.
 DIGITS = 46.0
 # The tail of the normal density beyond ten standard deviations is below exp(-50).
 REACH = 10.0
@@ -136,7 +136,7 @@ class NormalMixture:
         return REACH * self.sigma < self.middle - bend and self.middle + bend < 1.0 - REACH * self.sigma
 
     def digits(self, t: float) -> float:
-        """The natural logarithm of the factors beside the exponentials of the error bound, over 4e-17."""
+        """The natural logarithm of the factors other than the exponentials of the error bound, over 4e-17."""
         if self.mixture.is_single:
             return DIGITS + math.log1p(0.1 * t)
         apart = (min(self.sigma, WIDEST) ** 2 + 0.25 * (t + 3.0)) / self.mixture.slopes[0] ** 2

@@ -95,16 +95,16 @@ class _Seen(NamedTuple):
 
 
 class RootSearch:
-    """Where a monotone function of one number is zero: it is told values, and says where to look next.
+    """Where a monotone function of one number is zero: it is given values, and says where to look next.
 
-    Whoever searches has the loop and the rule by which it ends. The next place is Newton's where a slope is told; else,
+    Whoever searches has the loop and the rule by which it ends. The next place is Newton's where a slope is known; else,
     once both sides of the root were seen, that of Chandrupatla's rule, which takes an inverse parabola where three
     points allow it and halves the bracket otherwise; and before that the secant's. Where these tell no place inside,
     the bracket is halved, or steps outward grow until there is one.
 
     Guarantee
     ---------
-    The root is between `low` and `high`, if the signs told are those of a monotone function. It proves nothing else:
+    The root is between `low` and `high`, if the signs given are those of a monotone function. It proves nothing else:
     rounding may move a sign, and the caller checks what it needs.
 
     Parameters

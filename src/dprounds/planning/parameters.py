@@ -114,7 +114,7 @@ def max_sampling_rate(
     Parameters
     ----------
     make_run
-        The run that a sampling rate makes; it must get dearer as the rate grows.
+        The run that a sampling rate makes; it must cost more as the rate grows.
     epsilon
         Budget in nats, in [0, inf).
     delta
@@ -143,7 +143,7 @@ def plan_sampling_rate(
     tolerance: float = 1e-6,
 ) -> Plan:
     """`max_sampling_rate`, with the epsilon of its run."""
-    # in 1/q, as in the noise, less is dearer
+    # in 1/q, as in the noise, less costs more
     search = Search.of(make_run, epsilon, delta, method, tolerance, inverted=True)
     found = search.least(1.0, 1.0 / LEAST_RATE)
     if found is None:

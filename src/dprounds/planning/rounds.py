@@ -19,14 +19,14 @@ from dprounds.planning.search import delta_at_zero, total_variation_guess
 
 __all__ = ["max_rounds", "plan_rounds"]
 
-# Beyond this, doubles no longer count one by one, so no answer could be told from the next.
+# Beyond this, doubles no longer count one by one, so an answer and the next one could not be distinguished.
 MOST_ROUNDS = 2**53
 
 
 def max_rounds(
     step: Release, *, epsilon: float, delta: float, method: str | None = None, spent: Release | None = None
 ) -> int:
-    """Largest number of rounds of `step` within (`epsilon`, `delta`), beside what is `spent`.
+    """Largest number of rounds of `step` within (`epsilon`, `delta`), in addition to what is `spent`.
 
     Guarantee
     ---------
@@ -58,10 +58,10 @@ def max_rounds(
 def plan_rounds(
     step: Release, *, epsilon: float, delta: float, method: str | None = None, spent: Release | None = None
 ) -> Plan:
-    """`max_rounds`, with the epsilon that they cost beside what is `spent`."""
+    """`max_rounds`, with the epsilon that they cost together with what is `spent`."""
     asked = _Rounds.of(step, epsilon, delta, method, spent)
     answer, fits = asked.most()
-    if not fits:  # not even no round fits beside what is spent
+    if not fits:  # what is spent exceeds the budget already
         alone = asked.guarantee(0)
         return Plan(0, alone.epsilon, alone.lower)
     if asked.budget_is_delta:
@@ -97,7 +97,7 @@ class _Rounds:
         return not self.epsilon and self.delta > 0
 
     def run(self, rounds: int) -> Run:
-        """So many rounds beside what is spent."""
+        """This number of rounds, in addition to what is spent."""
         return self.before + self.step * rounds
 
     def guarantee(self, rounds: int) -> Guarantee:

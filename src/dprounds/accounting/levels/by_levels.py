@@ -58,7 +58,7 @@ class ByLevels:
         return self.known_sketch or Sketch(self.law)
 
     def guess(self, log_delta: float) -> float:
-        """By a rough profile, which is told where to look by Laplace's method, a normal law and one large round."""
+        """By a rough profile, which begins at an estimate by Laplace's method, a normal law and one large round."""
         self.log_delta = log_delta
         if self.near is not None:
             return self.near

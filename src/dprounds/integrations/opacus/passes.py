@@ -54,7 +54,7 @@ def counted_passes(loader: DataLoader[Any]) -> Passes | None:
     )
     if not known or getattr(loader, "_iterator", None) is not None:
         raise UnsupportedError(
-            "What this loader draws cannot be told, so no epsilon is known for it: pass a new DataLoader with "
+            "It is not known what this loader draws, so no epsilon is known for it: pass a new DataLoader with "
             "shuffle=True and no sampler of its own, or leave poisson_sampling=True."
         )
     return Passes(sampler, batches.batch_size, batches.drop_last)

@@ -158,8 +158,8 @@ export class Chart {
     this.back.append(element("polygon", { class: name, points: [...path, ...ends].join(" ") }));
   }
 
-  // A point with a line to its axis, and a note: beside the point, or at the axis, where no curve is in the way.
-  // A line across the chart at `avoid` shall not go through the note: then that is on the other side.
+  // A point with a line to its axis, and a note: next to the point, or at the axis, where no curve is in the way.
+  // A line across the chart at `avoid` must not go through the note: then that is on the other side.
   mark(x, y, note, low = false, avoid = null) {
     const { left, right, bottom } = this.box();
     const at = { x: this.x(Math.min(x, this.high.x)), y: this.y(Math.min(y, this.high.y)) };

@@ -125,7 +125,7 @@ export class Form {
     }
   }
 
-  // Put a refusal beside the field that it names.
+  // Put a refusal next to the field that it names.
   refuse(sentence) {
     for (const [name, { typed, wrong, row }] of this.fields) {
       if (!typed) continue;
