@@ -30,8 +30,8 @@ __all__ = ["DIGITS", "LARGEST_POWER", "REACH", "WIDEST", "WIDEST_POSITIVE", "Nor
 
 Array = NDArray[np.float64]
 
-# exp(-46) = 1e-20. The error bound has other factors than the exponential, at most 2 (1 + 2 * 46 * (1 + 1/4)) / cos(1.5)
-# < 3400 (docs/theory/mechanisms.md), which leave 4e-17.
+# exp(-46) = 1e-20. The error bound has other factors than the exponential, below 2 (1 + 2 * 46 * (1 + 1/4)) / cos(1.5),
+# which is below 3400 (docs/theory/mechanisms.md), which leave 4e-17.
 DIGITS = 46.0
 # The tail of the normal density beyond ten standard deviations is below exp(-50).
 REACH = 10.0

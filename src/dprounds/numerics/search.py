@@ -97,7 +97,7 @@ class _Seen(NamedTuple):
 class RootSearch:
     """Where a monotone function of one number is zero: it is given values, and says where to look next.
 
-    Whoever searches has the loop and the rule by which it ends. The next place is Newton's where a slope is known; else,
+    Whoever searches has the loop and the rule by which it ends. The next place is Newton's if a slope is known; else,
     once both sides of the root were seen, that of Chandrupatla's rule, which takes an inverse parabola where three
     points allow it and halves the bracket otherwise; and before that the secant's. Where these tell no place inside,
     the bracket is halved, or steps outward grow until there is one.

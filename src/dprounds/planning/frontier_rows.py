@@ -397,8 +397,8 @@ class Planner:
     ) -> tuple[Plan, float] | None:
         """The same by secants of the logarithms, in which costs are nearly straight; None if they do not find it.
 
-        Where `lines_first`, costs are estimated by lines, which prove nothing, until the next place is expected to be the
-        last.
+        Where `lines_first`, costs are estimated by lines, which prove nothing, until the next place is expected to
+        be the last.
         """
         wanted = (1.0 - 0.4 * TOLERANCE) * self.epsilon  # the middle of what is accepted
         noise, is_last, start = near, not lines_first, 1.0
