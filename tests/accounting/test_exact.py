@@ -22,6 +22,7 @@ from dprounds import (
     Accountant,
     ApproximateDP,
     DiscreteGaussian,
+    DiscretePair,
     Gaussian,
     InfeasibleError,
     Laplace,
@@ -29,6 +30,7 @@ from dprounds import (
     ParameterError,
     PoissonSampled,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     UnsupportedError,
     max_rounds,
@@ -419,3 +421,20 @@ def test_an_attack_that_proves_more_than_the_bound_is_no_answer() -> None:
     weaker = Account(attack, lambda: attack.laws, attack.finite_rdp, 0.0, lambda: bound.laws)
     found = weaker.guarantee(1e-5, None)
     assert found.lower < found.upper == found.epsilon
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-12, 1e-7, 1e-3, 1.0])
+def test_at_delta_zero_an_exact_answer_has_two_close_ends(size: float) -> None:
+    """Next to nothing no lower end is known of a pair of masses; then it is a bound, and says so."""
+    p = 0.5 * (1.0 + size / 2.0)
+    found = (DiscretePair((p, 1.0 - p), (1.0 - p, p)) * 3).guarantee(delta=0.0)
+    assert found.method == ("exact" if found.upper - found.lower <= 1e-6 * found.upper else "bound")
+    assert (found.method == "exact") == (size == 0 or size >= 1e-3)
+    with mp.workdps(40):
+        assert found.lower <= 3 * (mp.log(mpf(p)) - mp.log(mpf(1.0 - p))) <= found.upper
+
+
+def test_random_allocation_has_no_finite_epsilon_at_delta_zero() -> None:
+    found = (RandomAllocation(Gaussian(1.0), steps=10) * 2).guarantee(delta=0.0)
+    assert found.method == "exact"
+    assert found.lower == found.upper == math.inf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,13 @@ import pytest
 from mpmath import binomial, cosh, exp, factorial, mp, mpf, quad, sinh
 
 from dprounds import Laplace, RandomizedResponse
-from dprounds.accounting.law import Composition
-from dprounds.accounting.profile import Profile
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import laplace_rounds as laplace
 from dprounds.mechanisms import response_rounds as response
 from dprounds.mechanisms.laplace_rounds import LaplaceRounds, laplace_rounds
 from dprounds.mechanisms.response_rounds import ResponseRounds, response_rounds
 from dprounds.numerics.uniform_sums import gauss_error, hyperbolic_means
+from tests.accounting.ways import by_lattice
 from tests.references.laplace_rounds import laplace_delta
 
 DICE = np.random.default_rng(20)
@@ -70,10 +68,9 @@ def test_two_laplace_rounds_from_the_definition() -> None:
 
 @pytest.mark.parametrize(("scale", "rounds", "delta"), [(20.0, 1000, 1e-5), (2.0, 100, 1e-12), (100.0, 700, 0.1)])
 def test_laplace_rounds_agree_with_the_lattice(scale: float, rounds: int, delta: float) -> None:
-    law = (Laplace(scale) * rounds).laws["remove"]
-    parts = tuple((replace(part, summed=None), count) for part, count in law.parts)
-    by_lattice, found = Profile({"remove": Composition(parts)}).epsilon(delta), Profile({"remove": law}).epsilon(delta)
-    assert by_lattice.lower <= found.lower <= found.upper <= by_lattice.upper
+    run = Laplace(scale) * rounds
+    lattice, found = by_lattice(run).epsilon(delta), run.account.profile.epsilon(delta)
+    assert lattice.lower <= found.lower <= found.upper <= lattice.upper
     assert found.upper - found.lower <= 1e-11 * found.upper
 
 

@@ -272,7 +272,8 @@ class Account:
             part.max_loss_is_least for law in self.laws.values() for part, _ in law.parts
         )
         lower = largest * (1.0 - MAX_LOSS_ERROR) if known else 0.0
-        return Guarantee(epsilon=largest, delta=0.0, method="exact", order=None, lower=lower, upper=largest)
+        by = "exact" if is_exact(lower, largest) else "bound"
+        return Guarantee(epsilon=largest, delta=0.0, method=by, order=None, lower=lower, upper=largest)
 
     def _is_near_largest_loss(self, found: Bracket) -> bool:
         """Whether an order may be as good as the exact sum, up to its last digits, as it is for two losses."""

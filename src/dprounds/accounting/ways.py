@@ -42,8 +42,9 @@ LEAST_SPREAD_OF_FEW = 3.0
 DEVIATION_OF_FEW = 0.2
 # Fewer rounds do not fall far enough for a line that is watched.
 FEWEST_WATCHED = 16
-# From so many rounds on a line is tried before a finite sum.
+# From this number of rounds on a line of no more nodes than SHORT_LINE is tried before a finite sum.
 MANY_ROUNDS = 64
+SHORT_LINE = 2**12
 
 
 class Way(Protocol):
@@ -97,10 +98,11 @@ def ways_to_sums(
     if is_watched and not law.falls and law.is_cheap:
         yield watched
     is_smoothed = not (law.has_cells and (law.falls or is_aligned))
+    if summed is not None and line_first:
+        yield ByLine(law, False, min(most_nodes or SHORT_LINE, SHORT_LINE), start)
+        yield from _by_sum(law, summed(rounds), start)
     if on_line:
         yield ByLine(law, is_smoothed, most_nodes, start)
-    if summed is not None and line_first:
-        yield from _by_sum(law, summed(rounds), start)
     if has_levels and not levels_first:
         yield ByLevels(law, known_sketch=sketch)
     if is_watched and law.falls and law.is_cheap:
