@@ -172,3 +172,20 @@ def test_the_least_noise_is_found_for_every_loader(loader: str) -> None:
     noise = float(found.best.values["noise_multiplier"] or 0.0)
     assert setting.with_noise(noise).run().epsilon(delta=1e-5) <= 1.0
     assert setting.with_noise(noise * (1 - 2e-6)).run().epsilon(delta=1e-5) > 1.0
+
+
+@pytest.mark.parametrize("sampling", ["allocation", "shuffled"])
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (["--sampling-rate", "1e-12"], "--sampling-rate"),
+        (["--batch-size", "1", "--dataset-size", "100000000000"], "--batch-size"),
+    ],
+)
+def test_an_epoch_of_too_many_batches_is_refused_by_the_flag_that_was_typed(
+    sampling: str, flags: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["epsilon", "--sampling", sampling, *flags, "--noise-multiplier", "1", "--epochs", "1", "--delta", "1e-5"]
+    assert main(words) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert said == f"Error: {named} is too small: an epoch of --sampling {sampling} has at most 1,000,000,000 batches."

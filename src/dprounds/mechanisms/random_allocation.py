@@ -21,7 +21,7 @@ from dprounds.numerics.lognormal_slopes import mean_slopes
 from dprounds.numerics.lognormal_window import LognormalWindow
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
-__all__ = ["RandomAllocation"]
+__all__ = ["MOST_STEPS", "RandomAllocation"]
 
 Array = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import FixedSizeSampled, Mechanism, PoissonSampled, RandomAllocation, Run, Shuffled
 from dprounds.mechanisms.base import REPLACE_ONE
+from dprounds.mechanisms.random_allocation import MOST_STEPS
 from dprounds.questions import vocabulary
 from dprounds.questions.vocabulary import GROUPED_SAMPLINGS, PARAMETERS, SAMPLED_MECHANISMS, SAMPLINGS, WORDS, listed
 
@@ -193,7 +194,15 @@ class Setting:
         if loader in BY_EPOCHS:
             if not rate:
                 raise QuestionError("{argument} must be above 0 here, got 0.", argument="sampling_rate")
-            return BY_EPOCHS[loader](mechanism, self.batches_per_epoch(), **chosen)
+            batches = self.batches_per_epoch() or 1
+            if not batches <= MOST_STEPS:
+                most = f"{MOST_STEPS:,} batches"
+                raise QuestionError(
+                    f"{{argument}} is too small: an epoch of {{sampling}} {{value}} has at most {most}.",
+                    argument="batch_size" if self.sampling_rate is None else "sampling_rate",
+                    value=loader,
+                )
+            return BY_EPOCHS[loader](mechanism, batches, **chosen)
         if self.mechanism not in SAMPLED_MECHANISMS:
             raise UnsupportedError(
                 f"It is not known here what a Poisson-sampled {self.mechanism} costs: "
