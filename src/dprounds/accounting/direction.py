@@ -33,7 +33,6 @@ __all__ = [
     "epsilon_of",
     "is_met",
     "is_smooth",
-    "is_wide",
     "seems_met",
 ]
 
