@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dprounds.numerics import cumulant
 from dprounds.numerics.cumulant import TiltableLaw
+from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 Array = NDArray[np.float64]
 
@@ -71,3 +72,31 @@ def test_tables_larger_than_memory_allows_are_cut(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(cumulant, "LARGEST_TABLE", 6)
     np.testing.assert_array_equal(tiltable.real_cumulant(t), whole)
     assert np.abs(tiltable.complex_cumulant(z) / line - 1).max() < 1e-14
+
+
+def error_on_line(s: Array) -> float:
+    """The largest error of M on a line, in units of rounding of what K is summed from there."""
+    log_weights, values, exact = law(0.05, 0.7)
+    t, largest = 1.5, 0.0
+    got = TiltableLaw(log_weights, values, np.ones(2)).complex_cumulant(np.asarray(t + 1j * s))
+    with mp.workdps(40):
+        on_axis = exact(t)
+        for one, height in zip(got, s.tolist(), strict=True):
+            truth = mp.exp(exact(complex(t, height)) - on_axis)
+            turning = min(0.5 * (height * float(values.max())) ** 2, height * float(values.max()))
+            size = float(on_axis) + 0.1 * height * float(values.max()) + turning
+            largest = max(largest, float(abs(mp.exp(mp.mpc(complex(one)) - on_axis) - truth)) / size)
+    return largest / UNIT_ROUNDOFF
+
+
+def test_a_line_keeps_its_digits_where_its_points_are_evenly_spaced() -> None:
+    nodes = 0.8 * np.arange(90)
+    assert error_on_line(nodes) < 30
+    assert error_on_line(nodes[37:]) < 30
+
+
+def test_points_that_are_not_evenly_spaced_are_taken_one_by_one() -> None:
+    nodes = 0.8 * np.arange(64)
+    nodes[41] *= 1.0 + 2.0**-44
+    assert error_on_line(nodes) < 30
+    assert error_on_line(np.geomspace(0.1, 70.0, 64)) < 30

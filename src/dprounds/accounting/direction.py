@@ -336,9 +336,10 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
                 return True
             if line is not None:
                 with suppress(NumericalError):
-                    found = line_with_nodes_of(law, line, saddle).at(epsilon)
-                    if _with_mass(law, found).upper <= delta:
-                        return True
+                    for coarse in (True, False):
+                        found = line_with_nodes_of(law, line, saddle, coarse=coarse).at(epsilon)
+                        if _with_mass(law, found).upper <= delta:
+                            return True
         for way in ways_to_sums(law, saddle, sketch=sketch):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)

@@ -60,10 +60,14 @@ WORTH_MOVING = 1.5
 # on the axis, no further than this part of t.
 BEYOND_LARGEST = 1.5
 FARTHEST_COSTLY = 0.6
+# A coarse line ends where the summands fall below this part of the first one.
+LOG_COARSE = math.log(1e-6)
 # A virtual Gaussian of more variance than this blurs epsilon by ten, which makes the lower bound useless.
 LARGEST_VARIANCE = 100.0
 # The sum may stop at one of these numbers of widths: a normal law needs eight, and 4 * 1.2^30 = 950.
 STOPS = 4.0 * 1.2 ** np.arange(31)
+# As a rule the sum stops at one of the first of these.
+FIRST_STOPS = 10
 # Where the curvature at the saddle point is that of a rare large loss, the sum may need thousands of widths.
 FAR_STOPS = 4.0 * 1.2 ** np.arange(50)
 # The mean loss of a tilted lattice is this part of a step below the largest loss when hardly any other is left.
@@ -173,18 +177,15 @@ def line_near(
     most = min(most_nodes, last_of_all)
     widths = FAR_STOPS if law.states_errors else STOPS  # whose ceilings cost nothing
     stops: Array = np.unique(np.append(np.minimum(np.ceil(widths * saddle.width / step), most), most))
-    beyond = ceilings(law, saddle, step * stops)
-    exponent = beyond - t * epsilon - np.log(math.pi * step * stops) - target
-    enough = np.flatnonzero(exponent <= 0)
-    number = int(enough[0]) if enough.size else stops.size - 1
-    ceiling, variance = float(beyond[number]), 0.0
-    if int(stops[number]) == last_of_all and law.lattice is not None:
+    number, ceiling, excess = _end(law, saddle, step, stops, target + t * epsilon)
+    variance = 0.0
+    if number == last_of_all and law.lattice is not None:
         ceiling = -math.inf
-    elif not enough.size:
+    elif excess > 0:
         if not (smoothed and law.is_cheap and law.lattice is None):  # the nodes far up the line would be expensive
             raise NumericalError("The exact sum of this run converges too slowly.")
-        variance = _variance(t, float(step * stops[number]), float(exponent[number]))
-    s: Array = step * np.arange(int(stops[number]) + 1, dtype=np.float64)
+        variance = _variance(t, step * number, excess)
+    s: Array = step * np.arange(number + 1, dtype=np.float64)
     return Line(
         t=t,
         step=step,
@@ -236,18 +237,24 @@ def line_until_small(law: Composition, saddle: Saddle, *, epsilon: float, log_de
     raise NumericalError("The exact sum of this run converges too slowly.")
 
 
-def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:
+def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle, *, coarse: bool = False) -> Line:
     """The line of a law on the nodes of another one's line, for upper bounds: it knows no side, so no lower bound.
 
-    The saddle point is at the t of that line. Raises `NumericalError` where the nodes are those of a lattice, or the
-    other line ends by a virtual Gaussian.
+    The saddle point is at the t of that line. A `coarse` one takes every second node, as long as these count for
+    something: a few millionths of delta are too much then. Raises `NumericalError` where the nodes are those of a
+    lattice, or the other line ends by a virtual Gaussian.
     """
     if law.lattice is not None or other.lattice is not None or other.variance or not law.most_nodes:
         raise NumericalError("No line of another direction serves here.")
-    s: Array = other.step * np.arange(other.values.size, dtype=np.float64)
+    step, number = other.step, other.values.size
+    if coarse:
+        sizes_of_other = other.values.real - np.log(np.abs(other.nodes * (1.0 + other.nodes)))
+        number = int(np.flatnonzero(sizes_of_other >= sizes_of_other[0] + LOG_COARSE)[-1]) // 2 + 2
+        step = 2.0 * step
+    s: Array = step * np.arange(number, dtype=np.float64)
     return Line(
         t=saddle.t,
-        step=other.step,
+        step=step,
         values=values_on_line(law, saddle.t, s),
         ceiling=float(ceilings(law, saddle, s[-1:])[0]),
         sides=np.empty(0),
@@ -255,6 +262,19 @@ def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle) -> Line:
         sizes=sizes(law, saddle, s),
         fewest_rounds=law.fewest_rounds,
     )
+
+
+def _end(law: Composition, saddle: Saddle, step: float, stops: Array, enough: float) -> tuple[int, float, float]:
+    """The first stop beyond which the nodes add little enough, else the last; its ceiling, and how far it is off."""
+    number, ceiling, excess = 0, math.inf, math.inf
+    for some in np.split(stops, [FIRST_STOPS]):
+        if excess > 0 and some.size:
+            beyond = ceilings(law, saddle, step * some)
+            excesses = beyond - np.log(math.pi * step * some) - enough
+            fit = np.flatnonzero(excesses <= 0)
+            best = int(fit[0]) if fit.size else some.size - 1
+            number, ceiling, excess = int(some[best]), float(beyond[best]), float(excesses[best])
+    return number, ceiling, excess
 
 
 def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:

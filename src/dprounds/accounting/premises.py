@@ -28,7 +28,7 @@ SECOND_ORDER_OF_PRODUCT = 1.12
 # --- What only tunes speed.
 
 # K is evaluated in blocks whose last node is twice the one before, since its cost can grow with the imaginary part.
-FIRST_BLOCK = 64
+FIRST_BLOCK = 128
 
 
 def axis_from_above(law: Composition, t: Array, values: Array) -> Array:
