@@ -708,8 +708,8 @@ MUTANTS: dict[str, Mutant] = {
     "filters: MOMENT_ERROR": Mutant(zero("MOMENT_ERROR", "ledger.filters"), ("tests/ledger/test_filters.py",)),
     "normal: RATIO_ERROR": Mutant(zero("RATIO_ERROR", "numerics.normal"), ("tests/numerics/test_normal.py",)),
     "normal: UNIT_ROUNDOFF": Mutant(zero("UNIT_ROUNDOFF", "numerics.normal"), ("tests/numerics/test_normal.py",)),
-    "cumulant: SPACING_ERROR": Mutant(
-        zero("SPACING_ERROR", "numerics.cumulant", value=1.0), ("tests/numerics/test_cumulant.py",)
+    "rotations: SPACING_ERROR": Mutant(
+        zero("SPACING_ERROR", "numerics.rotations", value=1.0), ("tests/numerics/test_cumulant.py",)
     ),
     "cumulant: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.cumulant"), TERMS),
     "checker: truncation": checker_with("    truncation = (", "    truncation = 0 * ("),

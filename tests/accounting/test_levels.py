@@ -17,7 +17,7 @@ from mpmath import mp, mpc, mpf
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels import level as one_level
-from dprounds.accounting.levels import levelled_line, one_round, steps
+from dprounds.accounting.levels import levelled_line, one_round, place, steps
 from dprounds.accounting.levels.levelled_line import LevelledLine
 from dprounds.accounting.levels.one_round import OneRound
 from dprounds.accounting.levels.place import _Places, levels_near
@@ -156,7 +156,8 @@ class Broken:
         sigma, rate, self.epsilon, direction = case
         self.truth = two_rounds_delta(*case)
         self.pair = TurnedNormal(sigma, rate, direction == "remove")
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, "FEW_NODES", 200)  # so that there are steps to spoil
             self.plan = _Places(self.pair, 2.0, self.epsilon, math.log(self.truth), tolerance).plan()
 
     def line(self, change: Callable[[LevelPlan], LevelPlan] = lambda level: level) -> LevelledLine:

@@ -90,13 +90,13 @@ def error_on_line(s: Array) -> float:
 
 
 def test_a_line_keeps_its_digits_where_its_points_are_evenly_spaced() -> None:
-    nodes = 0.8 * np.arange(90)
+    nodes: Array = 0.8 * np.arange(90, dtype=np.float64)
     assert error_on_line(nodes) < 30
     assert error_on_line(nodes[37:]) < 30
 
 
 def test_points_that_are_not_evenly_spaced_are_taken_one_by_one() -> None:
-    nodes = 0.8 * np.arange(64)
+    nodes: Array = 0.8 * np.arange(64, dtype=np.float64)
     nodes[41] *= 1.0 + 2.0**-44
     assert error_on_line(nodes) < 30
-    assert error_on_line(np.geomspace(0.1, 70.0, 64)) < 30
+    assert error_on_line(np.geomspace(0.1, 70.0, 64, dtype=np.float64)) < 30

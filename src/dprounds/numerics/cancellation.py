@@ -7,6 +7,7 @@ result is ``5e-19``. Privacy losses of one round among millions live exactly the
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 __all__ = ["SMALL", "exp_minus_tangent", "gamma2_cdf", "half_square_series"]
 
 Array = NDArray[np.float64]
+Row = TypeVar("Row", NDArray[np.float64], NDArray[np.complex128])
 
 # Below this the series is used, above it the plain difference, which has lost at most two bits there.
 SMALL = 0.5
@@ -22,9 +24,9 @@ SMALL = 0.5
 COEFFICIENTS = tuple(2.0 / math.factorial(k + 2) for k in range(14))
 
 
-def half_square_series(x: Array) -> Array:
-    """(e^x - 1 - x) / (x²/2) for |x| <= SMALL, by Horner's rule."""
-    total = np.full_like(x, COEFFICIENTS[-1])
+def half_square_series(x: Row) -> Row:
+    """(e^x - 1 - x) / (x²/2) for real or complex |x| <= SMALL, by Horner's rule."""
+    total: Row = np.full_like(x, COEFFICIENTS[-1])
     for coefficient in reversed(COEFFICIENTS[:-1]):
         total *= x
         total += coefficient

@@ -11,17 +11,23 @@ from numpy.typing import NDArray
 
 from dprounds.numerics.cancellation import SMALL, half_square_series
 
-__all__ = ["Numbers", "exp_minus_tangent_at", "log1p_at"]
+__all__ = ["Numbers", "complex_expm1", "exp_minus_tangent_at", "log1p_at"]
 
 Numbers = NDArray[np.float64] | NDArray[np.complex128]
+
+
+def complex_expm1(x: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    """``exp(x) - 1``, within a few ulps of its modulus; faster than NumPy's."""
+    grown, half = np.expm1(x.real), np.sin(0.5 * x.imag)
+    return np.asarray(grown - 2.0 * (1.0 + grown) * half * half + 1j * ((1.0 + grown) * np.sin(x.imag)))
 
 
 def exp_minus_tangent_at(x: Numbers) -> Numbers:
     """``exp(x) - 1 - x`` at real or complex x, within a few ulps of the larger of its modulus and that of ``x``."""
     small = np.abs(x) < SMALL
     near = np.where(small, x, 0.0)
-    # np.expm1 is accurate in modulus for complex numbers too: it builds the real part from expm1 and sin(y/2)^2.
-    return np.where(small, 0.5 * near * near * half_square_series(near), np.expm1(x) - x)
+    grown: Numbers = complex_expm1(np.asarray(x, np.complex128)) if np.iscomplexobj(x) else np.expm1(x)
+    return np.where(small, 0.5 * near * near * half_square_series(near), grown - x)
 
 
 def log1p_at(x: Numbers) -> Numbers:

@@ -10,7 +10,6 @@ nothing cancels in the sum however small it is: the logarithm of the left side p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import SMALL, half_square_series
 from dprounds.numerics.complex_plane import Numbers, log1p_at
+from dprounds.numerics.rotations import rotated_sums
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["LawsAt", "TiltableLaw", "cumulants", "refuse_long"]
@@ -38,13 +38,8 @@ LARGEST_TABLE = 2**20
 # Terms of all z on a line: two seconds.
 MOST_TERMS = 2**25
 
-# Fewer evenly spaced points than the square of this are taken one by one.
-LEAST_WIDTH = 5
-
 # --- What carries a proof; docs/theory/mechanisms.md.
 
-# Points are evenly spaced if each is within this part of itself of where it should be.
-SPACING_ERROR = 4.0 * UNIT_ROUNDOFF
 # In units of rounding: pairwise sums of up to 2^20 terms (20), exponentials and products (16), the final logarithm,
 # and quadrature errors of the callers below 1e-16 (1).
 FIXED_ERROR = 64.0
@@ -64,56 +59,6 @@ def _weighted_exp_minus_tangent(log_weights: Array, y: Array) -> Array:
     near = y[small]
     terms[small] = np.broadcast_to(weights, y.shape)[small] * (0.5 * near * near * half_square_series(near))
     return terms
-
-
-# sin(y) - y = -y^3/6 (1 - y^2/20 (1 - y^2/42 (...))). For |y| < 1 the first term left out is below 6 / 19! = 5e-17.
-SINE_DIVISORS = tuple(float(n * (n + 1)) for n in range(16, 2, -2))
-
-
-def _sine_minus_angle(y: Array, sine: Array) -> Array:
-    """``sin(y) - y``, given the sine."""
-    difference = sine - y
-    small = np.abs(y) < 1.0
-    near = y[small]
-    square = near * near
-    series = np.ones_like(near)
-    for divisor in SINE_DIVISORS:
-        series = 1.0 - square * series / divisor
-    difference[small] = -near * square * series / 6.0
-    return difference
-
-
-def _rotations(tilted: Array, values: Array, s: Array) -> tuple[ComplexArray, ComplexArray]:
-    """``exp(i s x) - 1`` for every s and x, and the sums over x of ``tilted (exp(i s x) - 1 - i s x)``."""
-    angle = np.multiply.outer(s, values)
-    half_sine = np.sin(0.5 * angle)
-    turned = np.empty(angle.shape, dtype=np.complex128)
-    turned.imag = sine = 2.0 * half_sine * np.cos(0.5 * angle)
-    turned.real = fall = -2.0 * half_sine * half_sine  # cos(y) - 1
-    return turned, fall @ tilted + 1j * (_sine_minus_angle(angle, sine) @ tilted)
-
-
-def _rotated_sums(tilted: Array, values: Array, s: Array) -> ComplexArray:
-    """Sums of ``tilted (exp(i s x) - 1 - i s x)``, for one row of tilted weights and every s.
-
-    Evenly spaced s are sums a + b of few a and few b. With f(y) = exp(iy) - 1 - iy,
-    ``f(a + b) = f(a) + f(b) + (exp(ia) - 1) (exp(ib) - 1)``: a product of two small tables. For a and b of one sign
-    nothing cancels where the angles are small.
-    """
-    sums = np.empty(s.size, dtype=np.complex128)
-    for block in _blocks(s.size, values.size):
-        here = s[block]
-        width = math.isqrt(here.size)
-        rows, columns = here[::width], here[:width] - here[0]
-        even = np.add.outer(rows, columns).ravel()[: here.size]
-        if width < LEAST_WIDTH or (np.abs(even - here) > SPACING_ERROR * here).any():
-            sums[block] = _rotations(tilted, values, here)[1]
-            continue
-        turned, by_row = _rotations(tilted, values, rows)
-        further, by_column = _rotations(tilted, values, columns)
-        both = np.add.outer(by_row, by_column) + (turned * tilted) @ further.T
-        sums[block] = both.ravel()[: here.size]
-    return sums
 
 
 class _RealBlock(NamedTuple):
@@ -227,7 +172,9 @@ class TiltableLaw:
         values = self.values
         tilted_rows, peaks, cumulants = self._tilted(np.array([t]))
         tilted, peak = tilted_rows[0], float(peaks[0])
-        rotated = _rotated_sums(tilted, values, s)
+        rotated = np.empty(s.size, dtype=np.complex128)
+        for block in _blocks(s.size, values.size):
+            rotated[block] = rotated_sums(values, tilted, s[block])
         if cumulants[0] > FAR:
             with np.errstate(divide="ignore"):  # the moment function may have a zero off the real line
                 return np.asarray(peak + np.log(tilted.sum() + 1j * s * (tilted @ values) + rotated))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.levels.one_round import LARGEST_EXPONENT, OneRound, complex_expm1, exp_or_infinity
+from dprounds.accounting.levels.one_round import LARGEST_EXPONENT, OneRound, exp_or_infinity
 from dprounds.accounting.levels.plan import forward_power
 from dprounds.accounting.levels.steps import Mean
 from dprounds.accounting.line import log_zeta
 from dprounds.errors import NumericalError
-from dprounds.numerics.complex_plane import log1p_at
+from dprounds.numerics.complex_plane import complex_expm1, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = ["BOUND_ROUNDINGS", "Level", "Share", "least_bound"]
@@ -204,18 +204,19 @@ class Level:
 
     @cached_property
     def log_ceiling(self) -> float:
-        """A bound of log |F| at the last node and beyond."""
-        plan, rounds = self.plan, self.rounds
-        last = plan.step * (self.values.size - 1)
-        best = min(
-            self.one.grid.ceiling(self.one.power, self.one.both, angle, last, self.strip) for angle in plan.angles
-        )
-        if plan.low is None:
-            return rounds * best + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + abs(rounds * best))
-        # |M^T - A^T| <= T |B| M(t)^(T-1)
-        top = float(self.on_axis[0].upper[0])
-        size = abs(best) + abs(rounds * top)
-        return math.log(rounds) + best + (rounds - 1.0) * top + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + size)
+        """A bound of log |F| at the last node and beyond, by the first angle that bounds it well enough."""
+        plan, rounds, best = self.plan, self.rounds, math.inf
+        last, top = plan.step * (self.values.size - 1), float(self.on_axis[0].upper[0])
+        for angle in plan.angles:
+            found = self.one.grid.ceiling(self.one.power, self.one.both, angle, last, self.strip)
+            if plan.low is None:
+                log, size = rounds * found, abs(rounds * found)
+            else:  # |M^T - A^T| <= T |B| M(t)^(T-1)
+                log, size = math.log(rounds) + found + (rounds - 1.0) * top, abs(found) + abs(rounds * top)
+            best = min(best, log + BOUND_ROUNDINGS * UNIT_ROUNDOFF * (1.0 + size))
+            if best <= plan.enough:
+                break
+        return best
 
     def _sum(self, epsilon: float) -> _LineSum:
         """The sum along the line at epsilon, without its errors."""

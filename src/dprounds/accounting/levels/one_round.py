@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from dprounds.accounting.levels.plan import Block, LevelPlan, forward_power
 from dprounds.accounting.levels.steps import Factor, Grid, Step, Turnable
 from dprounds.errors import NumericalError
-from dprounds.numerics.cancellation import SMALL, half_square_series
+from dprounds.numerics.complex_plane import complex_expm1, exp_minus_tangent_at
+from dprounds.numerics.rotations import products, rotations, sums_of_rotations
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["LARGEST_EXPONENT", "Masses", "OneRound", "complex_expm1", "exp_or_infinity"]
+__all__ = ["LARGEST_EXPONENT", "Masses", "OneRound", "exp_or_infinity"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -40,21 +41,6 @@ LARGEST_EXPONENT = 700.0
 def exp_or_infinity(x: float) -> float:
     """exp(x), infinite where doubles end."""
     return math.exp(x) if x < LARGEST_EXPONENT else math.inf  # also where it is not a number
-
-
-def complex_expm1(x: ComplexArray) -> ComplexArray:
-    """exp(x) - 1, to small error relative to its modulus."""
-    grown, half = np.expm1(x.real), np.sin(0.5 * x.imag)
-    return np.asarray(grown - 2.0 * (1.0 + grown) * half * half + 1j * ((1.0 + grown) * np.sin(x.imag)))
-
-
-def _tangent(x: ComplexArray, grown: ComplexArray) -> ComplexArray:
-    """exp(x) - 1 - x, given exp(x) - 1."""
-    found = grown - x
-    small = np.abs(x) < SMALL
-    near = x[small]
-    found[small] = 0.5 * near * near * half_square_series(near)  # type: ignore[arg-type]  # polynomial in any number
-    return found
 
 
 class Masses:
@@ -149,22 +135,18 @@ class OneRound:
         weights, tilted = np.exp(log_p) * inside, np.exp(log_p + t * loss) * inside
         count = block.end - block.first
         width = max(1, math.isqrt(count))
-        rows = plan.step * (block.first + width * np.arange(-(-count // width)))
-        columns = plan.step * np.arange(width)
-        left, right = 1j * np.multiply.outer(rows, loss), 1j * np.multiply.outer(columns, loss)
-        grown_left, grown_right = complex_expm1(left), complex_expm1(right)
-        # e^(i(a+b)) - 1 - i(a+b) = (e^(ia) - 1)(e^(ib) - 1) + (e^(ia) - 1 - ia) + (e^(ib) - 1 - ib)
-        curved = (grown_left * tilted) @ grown_right.T
-        curved += (_tangent(left, grown_left) @ tilted)[:, None] + (_tangent(right, grown_right) @ tilted)[None, :]
+        rows: Array = plan.step * (block.first + width * np.arange(-(-count // width), dtype=np.float64))
+        columns: Array = plan.step * np.arange(width, dtype=np.float64)
+        left, right = rotations(loss, tilted, rows), rotations(loss, tilted, columns)
+        bent = sums_of_rotations(left, right, tilted)[:count]
         s = np.asarray(plan.step * np.arange(block.first, block.end), dtype=np.float64)
         z = t + 1j * s
-        grown, back = complex_expm1(t * loss), complex_expm1(-loss)
         at_t, slope, reverse = (
-            weights * _tangent(t * loss, grown),
-            weights * grown * loss,
-            weights * _tangent(-loss, back),
+            weights * exp_minus_tangent_at(t * loss),
+            weights * complex_expm1(t * loss) * loss,
+            weights * exp_minus_tangent_at(-loss),
         )
-        m1 = curved.ravel()[:count] - self.p - z * self.excess + at_t.sum() + z * reverse.sum() + 1j * s * slope.sum()
+        m1 = bent - self.p - z * self.excess + at_t.sum() + z * reverse.sum() + 1j * s * slope.sum()
         worn = 1.0 + np.abs(log_p) / EXPONENT_OF_SUM
         heavy, length = np.abs(tilted) * worn, np.abs(loss)
         size = np.minimum(s * s * float(heavy @ length**2), 4.0 * float(heavy.sum()) + s * float(heavy @ length))
@@ -173,9 +155,10 @@ class OneRound:
         if plan.low is None:
             return m1, np.zeros(count, dtype=np.complex128), SUM_ERROR * size, np.zeros(count)
         tilted = tilted * Factor(plan.low, True).value(x)
-        b = (((grown_left + 1.0) * tilted) @ (grown_right + 1.0).T).ravel()[:count]
+        whole = left.turned + 1.0
+        b = products(whole * tilted, right.turned + 1.0).ravel()[:count]
         heavy = np.abs(tilted) * worn
-        moduli = np.abs(grown_left + 1.0)
+        moduli = np.abs(whole)
         still, moving = np.repeat(moduli @ heavy, width)[:count], np.repeat(moduli @ (heavy * length), width)[:count]
         return m1, b, SUM_ERROR * size, SUM_ERROR * (still + (t + s) * moving)
 

@@ -49,14 +49,14 @@ NEAR_POINTS = 16
 EVERY, SOME = slice(None), slice(None, None, 3)
 # Losses at neighbouring steps have this ratio, or the next one where the first needs many nodes or has large summands.
 RATIOS = (24.0, 8.0)
-CHEAP = 1e5
+CHEAP = 2e5
 PRECISE_SUMMAND = 8.0
 # The step that is tried first, as a part of the scale of the loss.
 FIRST_STEP = 0.65
 # What a level costs in addition to its nodes, as so many products of nodes and points.
-COST_OF_A_LEVEL = 4e4
+COST_OF_A_LEVEL = 1e5
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
-FEW_NODES = 200
+FEW_NODES = 1500
 LARGEST_SUMMAND = 8.0
 LARGEST_SUMMAND_OF_CARE = 5.0
 MOST_NODES = 2**14
@@ -356,9 +356,11 @@ class _Draft:
         s = np.geomspace(0.3, 1e6 * max(1.0, 1e-3 * run.scale * self.t), ENDS) / run.scale
         last = _first_fit(s.size, lambda i: ends(float(s[i])))  # the bounds fall with s
         self.nodes = math.inf if last is None else float(s[last]) / self.step
-        chosen = int(np.argmin(bounds(float(s[-1 if last is None else last]))))
+        end = float(s[-1 if last is None else last])
+        chosen = int(np.argmin(bounds(end)))
         # the bound at a wide angle may be worse than it seems, as it needs a finer grid
-        self.angles = tuple(run.angles[run.tried][max(chosen - 1, 0) : chosen + 1].tolist())
+        self.angles = tuple(run.angles[run.tried][max(chosen - 1, 0) : chosen + 1][::-1].tolist())
+        self.enough = self.t * run.epsilon + math.log(math.pi * end) + run.target
 
     def _rough_bounds(self, kind: int, s: float) -> Array:
         """About the logarithms of the moduli of one round's sums at s, on lines turned by 0, 1, 2, ... tenths."""
@@ -403,6 +405,7 @@ class _Draft:
             below=below,
             knows_below=self.knows_below,
             angles=self.angles,
+            enough=self.enough,
             ends=self.ends,
             step_of_v=min(step, run.fine),
         )

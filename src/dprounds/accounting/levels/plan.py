@@ -35,8 +35,8 @@ class LevelPlan(NamedTuple):
     """One level: its steps, its line, and the places at which its errors are bounded.
 
     `above` and `below` are points r of the axis for the aliases; `knows_below` says that those below are subtracted,
-    and `below` then bounds what is left of them. `angles` are tried for the ceiling. The grid of v reaches from `ends`
-    to `ends` by `step_of_v`.
+    and `below` then bounds what is left of them. `angles` are tried for the ceiling, until its logarithm is `enough`.
+    The grid of v reaches from `ends` to `ends` by `step_of_v`.
     """
 
     low: Step | None
@@ -48,6 +48,7 @@ class LevelPlan(NamedTuple):
     below: Array
     knows_below: bool
     angles: tuple[float, ...]
+    enough: float
     ends: tuple[float, float]
     step_of_v: float
 
