@@ -21,13 +21,13 @@ from dprounds.errors import NumericalError
 __all__ = ["ByLevels"]
 
 # All of these tune speed and tightness.
-# Where brackets of levels are at most this part of delta wide, they serve for another epsilon too. They may be wider if
-# epsilon is asked for, as long as they determine it to `NARROW_EPSILON`.
+# Where brackets of levels are at most this part of delta wide, they serve for another epsilon too. If epsilon is asked
+# for, they are as wide as determines it to `NARROW_EPSILON`, and no wider than the second.
 NARROW_LEVELS = 3e-9
 WIDEST_LEVELS = 1e-7
 # Levels whose bracket of epsilon is wider than this part of it are made again; with care, if they were made for an
 # epsilon that is within 1 % of the last one.
-NARROW_EPSILON = 8e-10
+NARROW_EPSILON = 5e-10
 NEAR_LAST = 0.01
 # The part of delta that each error of levels is asked to stay below.
 LEVEL_TOLERANCE = 1e-10
@@ -102,11 +102,13 @@ class ByLevels:
                 log_delta = math.log(value)
             reach = 0.0
         self.last = epsilon, line
-        steepness = max(-epsilon * slope / value, 1.0) if value > 0 else 1.0
+        narrow = NARROW_LEVELS
+        if self.log_delta is not None and value > 0 > slope:  # delta is as narrow as epsilon times its steepness
+            narrow = min(WIDEST_LEVELS, NARROW_EPSILON * (-epsilon * slope / value))
         return Sums(
             epsilon,
             line,
-            narrow=min(NARROW_LEVELS if self.log_delta is None else WIDEST_LEVELS, NARROW_EPSILON * steepness),
+            narrow=narrow,
             reach=reach,
             believed=BELIEVED_OF_LEVELS * epsilon,
         )
