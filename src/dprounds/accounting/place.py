@@ -181,7 +181,7 @@ def line_near(
     variance = 0.0
     if number == last_of_all and law.lattice is not None:
         ceiling = -math.inf
-    elif excess > 0:
+    elif not excess <= 0:
         if not (smoothed and law.is_cheap and law.lattice is None):  # the nodes far up the line would be expensive
             raise NumericalError("The exact sum of this run converges too slowly.")
         variance = _variance(t, step * number, excess)
@@ -268,7 +268,7 @@ def _end(law: Composition, saddle: Saddle, step: float, stops: Array, enough: fl
     """The first stop beyond which the nodes add little enough, else the last; its ceiling, and how far it is off."""
     number, ceiling, excess = 0, math.inf, math.inf
     for some in np.split(stops, [FIRST_STOPS]):
-        if excess > 0 and some.size:
+        if not excess <= 0 and some.size:
             beyond = ceilings(law, saddle, step * some)
             excesses = beyond - np.log(math.pi * step * some) - enough
             fit = np.flatnonzero(excesses <= 0)
