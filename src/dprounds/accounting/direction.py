@@ -16,12 +16,12 @@ from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.crude import about_saddle, crude_delta_at
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
-from dprounds.accounting.place import line_with_nodes_of
+from dprounds.accounting.place import line_with_nodes_of, saddle_at_delta
 from dprounds.accounting.root import epsilon_by
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
-from dprounds.accounting.ways import Way, ways_near, ways_to_sums
+from dprounds.accounting.ways import Way, near_by_levels, near_by_lines, ways_to_sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -45,8 +45,10 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 
 # --- What only tunes speed and tightness.
 
-# A bracket wider than this part of itself is looked at again by another way.
+# A bracket wider than this part of itself is looked at again by another way, and one wider than the second by levels,
+# which take a few milliseconds.
 WIDE = 1e-6
+WIDE_FOR_LEVELS = 1e-9
 # In a row, a bracket wider than this part of itself is looked at again by another way.
 POOR_IN_A_ROW = 0.5
 # Laplace's method is asked of no fewer rounds than this, nor where the record is expected in fewer of them. The margin
@@ -64,9 +66,9 @@ FURTHER_OUT = np.array([2.0, 6.0, 18.0])
 MOST_REFUSED = 8
 
 
-def is_wide(bracket: Bracket) -> bool:
+def is_wide(bracket: Bracket, limit: float = WIDE) -> bool:
     """Whether another proof may tell more."""
-    return not bracket.upper - bracket.lower <= WIDE * bracket.upper
+    return not bracket.lower >= bracket.upper * (1.0 - limit)
 
 
 def _by_the_best_way(
@@ -257,27 +259,32 @@ def _summed_epsilon(
             law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before), from_below=from_below
         )
     except NumericalError:
-        if not law.max_loss < math.inf:
-            raise
         # Close to the cap the line goes to infinity, and its sum out of reach: the cap itself is the answer.
         found = Bracket(0.0, law.max_loss)
+        if not law.max_loss < math.inf:
+            # no way found a place by itself: they begin where Laplace's method puts epsilon
+            with suppress(NumericalError), WithinDoubles():
+                found = _narrowed(law, found, rest, saddle_at_delta(law, math.log(rest.lower)).epsilon)
+            if not found.upper < math.inf:
+                raise
     else:
         if not from_below:
-            found = _narrowed(law, found, rest)
+            found = _narrowed(law, found, rest, found.upper)
     if found.upper == law.max_loss and is_wide(found):
         found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
     return found, before
 
 
-def _narrowed(law: Composition, found: Bracket, rest: Bracket) -> Bracket:
-    """A wide bracket of epsilon, and what is proven by ways that begin near it."""
-    if not (is_wide(found) and 0 < found.upper < law.max_loss):
+def _narrowed(law: Composition, found: Bracket, rest: Bracket, near: float) -> Bracket:
+    """A bracket of epsilon, and what is proven by ways that begin near an epsilon, as long as it is wide."""
+    if not 0 < near < law.max_loss:
         return found
-    for way in ways_near(law, found.upper):
-        with suppress(NumericalError), WithinDoubles():
-            found = found.both(epsilon_by(way, rest, law.max_loss))
-        if not is_wide(found):
-            break
+    for ways, limit in ((near_by_levels, WIDE_FOR_LEVELS), (near_by_lines, WIDE)):
+        for way in ways(law, near):
+            if not is_wide(found, limit):
+                break
+            with suppress(NumericalError), WithinDoubles():
+                found = found.both(epsilon_by(way, rest, law.max_loss))
     return found
 
 
@@ -340,7 +347,7 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
                         found = line_with_nodes_of(law, line, saddle, coarse=coarse).at(epsilon)
                         if _with_mass(law, found).upper <= delta:
                             return True
-        for way in ways_to_sums(law, saddle, sketch=sketch):
+        for way in ways_to_sums(law, saddle, sketch=sketch, log_delta=math.log(delta)):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)
                 return _with_mass(law, found).upper <= delta

@@ -26,7 +26,7 @@ from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import Sum, Sums
 
-__all__ = ["Way", "ways_near", "ways_to_sums"]
+__all__ = ["Way", "near_by_levels", "near_by_lines", "ways_to_sums"]
 
 # All of these tune speed and tightness.
 # The skewness of the sum of e^L above which levels are tried before a line, and the largest rate at which they are.
@@ -90,7 +90,7 @@ def ways_to_sums(
     has_levels = _has_levels(law)
     levels_first = has_levels and _levels_first(law)
     if levels_first:
-        yield ByLevels(law, known_sketch=sketch)
+        yield ByLevels(law, known_sketch=sketch, expected=log_delta)
     # what is watched is known to `LOG_MOMENT_ERROR`, and not to errors that laws state themselves
     is_watched = law.lattice is None and law.most_nodes > 0 and law.rounds >= FEWEST_WATCHED and not law.states_errors
     is_watched = is_watched and (not law.falls or len(law.parts) > 1)
@@ -104,7 +104,7 @@ def ways_to_sums(
     if on_line:
         yield ByLine(law, is_smoothed, most_nodes, start)
     if has_levels and not levels_first:
-        yield ByLevels(law, known_sketch=sketch)
+        yield ByLevels(law, known_sketch=sketch, expected=log_delta)
     if is_watched and law.falls and law.is_cheap:
         yield watched
     if law.has_cells and not law.infinite_mass:
@@ -115,10 +115,14 @@ def ways_to_sums(
         yield ByLine(law, True, most_nodes, start)
 
 
-def ways_near(law: Composition, epsilon: float) -> Iterator[Way]:
-    """Levels and lines made near an epsilon that another way has found: by a poor guess they are refused, or wide."""
+def near_by_levels(law: Composition, epsilon: float) -> Iterator[Way]:
+    """Levels made near an epsilon that another way has found: by a poor guess they are refused, or wide."""
     if _has_levels(law):
         yield ByLevels(law, near=epsilon)
+
+
+def near_by_lines(law: Composition, epsilon: float) -> Iterator[Way]:
+    """Lines made near such an epsilon."""
     if law.falls and law.lattice is None:
         yield ByLine(law, smoothed=False, near=epsilon)
     if law.is_cheap and law.lattice is None:

@@ -51,6 +51,7 @@ class ByLevels:
     rough: RoughProfile | None = None
     known_sketch: Sketch | None = None
     near: float | None = None  # about the epsilon, where another way has found it
+    expected: float | None = None  # about the logarithm of delta, as far as is known beforehand
 
     @cached_property
     def sketch(self) -> Sketch:
@@ -123,7 +124,9 @@ class ByLevels:
         saddle = self.sketch.saddle(epsilon)
         self.rough = rough_profile(self.sketch, epsilon, saddle)
         found = math.nan if self.rough is None else self.rough.log_delta(epsilon)
-        return saddle.log_delta(epsilon) if math.isnan(found) else found
+        if math.isnan(found):
+            found = saddle.log_delta(epsilon) if self.expected is None else self.expected
+        return found
 
 
 def _narrower(line: LevelledLine, make_other: Callable[[], LevelledLine], epsilon: float) -> LevelledLine:

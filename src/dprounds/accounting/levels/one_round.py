@@ -36,6 +36,8 @@ EXPONENT_OF_SUM = 64.0
 
 # Larger exponents are those of infinity.
 LARGEST_EXPONENT = 700.0
+# Exponentials of more than this are computed together with their weights: by themselves they may be infinite.
+LARGEST_APART = 30.0
 
 
 def exp_or_infinity(x: float) -> float:
@@ -141,11 +143,12 @@ class OneRound:
         bent = sums_of_rotations(left, right, tilted)[:count]
         s = np.asarray(plan.step * np.arange(block.first, block.end), dtype=np.float64)
         z = t + 1j * s
-        at_t, slope, reverse = (
-            weights * exp_minus_tangent_at(t * loss),
-            weights * complex_expm1(t * loss) * loss,
-            weights * exp_minus_tangent_at(-loss),
-        )
+        grown = t * loss
+        together = grown.real > LARGEST_APART
+        apart = np.where(together, 0.0, grown)
+        at_t = np.where(together, tilted - weights * (1.0 + grown), weights * exp_minus_tangent_at(apart))
+        slope = np.where(together, tilted - weights, weights * complex_expm1(apart)) * loss
+        reverse = weights * exp_minus_tangent_at(-loss)
         m1 = bent - self.p - z * self.excess + at_t.sum() + z * reverse.sum() + 1j * s * slope.sum()
         worn = 1.0 + np.abs(log_p) / EXPONENT_OF_SUM
         heavy, length = np.abs(tilted) * worn, np.abs(loss)

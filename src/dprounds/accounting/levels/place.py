@@ -51,8 +51,8 @@ EVERY, SOME = slice(None), slice(None, None, 3)
 RATIOS = (24.0, 8.0)
 CHEAP = 2e5
 PRECISE_SUMMAND = 8.0
-# The step that is tried first, as a part of the scale of the loss.
-FIRST_STEP = 0.65
+# The lowest step of several levels, where the one below it is a level too, as parts of the scale of the loss.
+LOW_STEPS = np.array([0.65, 0.3, 0.1])
 # What a level costs in addition to its nodes, as so many products of nodes and points.
 COST_OF_A_LEVEL = 1e5
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
@@ -197,21 +197,16 @@ class _Places:
                 made[one] = made.get(one) or _Draft(self, lines, *one)
             options.append([made[one] for one in itertools.pairwise(edges)])
 
-        # with one step close below epsilon, which one round decides above it and several do below it
-        for upper in self.steps(self.scale * np.array([FIRST_STEP])):
-            if upper.at < limit and self._mass_above(grid, upper) < 0.5:
-                add([None, upper, high])
-                if self._is_good(options[-1]):
-                    return options[-1]
         tried = [step for step in self.steps(self.scale * np.geomspace(1.0, 1e-3, 30)) if step.at < limit]
         i = _first_fit(len(tried), lambda n: _least_of(self._low(grid, tried[n], SOME)) + 1.0 <= self.target)
-        bottoms: list[tuple[list[Step | None], Step]] = [] if i is None else [([], tried[i])]
-        for fraction in (0.3, 0.1):
-            for middle in self.steps(self.scale * np.array([fraction])):
-                above_low = i is None or middle.at > tried[i].at
-                if middle.at < limit and above_low and self._mass_above(grid, middle) < 0.5:
-                    bottoms.append(([None], middle))
-        for ratio in RATIOS:  # fewer levels first
+        lowest: list[tuple[list[Step | None], Step]] = [] if i is None else [([], tried[i])]
+        # or one below which several rounds decide, and above it one by itself
+        middles: list[tuple[list[Step | None], Step]] = [
+            ([None], step)
+            for step in self.steps(self.scale * LOW_STEPS)
+            if step.at < limit and (i is None or step.at > tried[i].at) and self._mass_above(step) < 0.5
+        ]
+        for bottoms, ratio in itertools.product((lowest, middles), RATIOS):  # fewer levels first
             for first, low in bottoms:
                 add([*first, low, *self._between(low, high, ratio), high])
             best = min(options, key=lambda drafts: sum(draft.cost + COST_OF_A_LEVEL for draft in drafts))
@@ -226,9 +221,15 @@ class _Places:
         largest = LARGEST_SUMMAND_OF_CARE if self.careful else PRECISE_SUMMAND
         return sum(draft.cost for draft in drafts) < CHEAP and max(draft.size for draft in drafts) < largest
 
-    def _mass_above(self, grid: Grid, step: Step) -> float:
-        power = forward_power(self.pair, np.zeros(1))
-        return float(np.exp(grid.rough(power, (Factor(step, True),)))[0])
+    def _mass_above(self, step: Step) -> float:
+        """About the probability that a round lies above a step, if the step were sharp."""
+        pair, v = self.pair, math.log(step.at)
+        means = {pair.mean: 1.0}
+        if pair.mixture_first:
+            means = {pair.mean: 1.0 - pair.rate, pair.mean + pair.deviation**2: pair.rate}
+        return sum(
+            share * 0.5 * math.erfc((v - mean) / (pair.deviation * math.sqrt(2.0))) for mean, share in means.items()
+        )
 
     def _between(self, low: Step, high: Step | None, ratio: float) -> list[Step]:
         """The steps between a step and the highest one, at losses of about this ratio."""
