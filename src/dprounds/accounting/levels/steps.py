@@ -320,11 +320,9 @@ class Grid:
             total = total + np.logaddexp(first[BOTH_ENDS], second[BOTH_ENDS])
         return total
 
-    def upper_sum(
-        self, power: float, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
-    ) -> float:
-        """`upper_sums` at one power."""
-        return float(self.upper_sums(np.array([power]), factors, angle, s, strip=strip)[0])
+    def upper_sum(self, power: float, factors: Sequence[Factor], angle: float, *, strip: float = 0.0) -> float:
+        """`upper_sums` at one power, without a factor of s."""
+        return float(self.upper_sums(np.array([power]), factors, angle, strip=strip)[0])
 
     def upper_sums(
         self, powers: Array, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
