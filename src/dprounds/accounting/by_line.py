@@ -68,7 +68,7 @@ class ByLine:
             if found is not None:
                 return found
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
-        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method tells nothing
+        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method is of no use
         if saddle.bend <= BENT and not is_last:  # about that of a normal law
             return saddle.epsilon_at(log_delta) if saddle.is_nearly_normal else saddle.epsilon
         t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
@@ -120,14 +120,7 @@ class ByLine:
         t = self._lower_place(saddle, epsilon, log_delta)
         if self.line is None or abs(t - self.place) > SAME_PLACE * t:
             self.place = t
-            self.line = line_near(
-                self.law,
-                saddle if t == saddle.t else self.law.expand(t),
-                epsilon=epsilon,
-                log_delta=log_delta,
-                most_nodes=self.most_nodes,
-                smoothed=self.smoothed,
-            )
+            self.line = self._near(saddle if t == saddle.t else self.law.expand(t), epsilon, log_delta)
         value, slope = self.line.value_and_slope(epsilon)
         reach = min(0.5 / saddle.width, -value / slope) if value > 0 > slope else 0.0
         return Sums(epsilon, self.line, reach=reach)
