@@ -202,7 +202,7 @@ def _tilted(law: LatticeLaw, step: float, t: float) -> _Tilted:
     held = np.flatnonzero(law.masses)
     masses, exponents = law.masses[held], t * step * (held + float(law.first))
     top = float(np.max(np.log(masses) + exponents))
-    # in two factors, of which none overflows: no mass is below exp(-745)
+    # in two factors, neither of which overflows: no mass is below exp(-745)
     half = np.exp(np.minimum(0.5 * (exponents - top), 700.0))
     weights = masses * half * half
     total = float(weights.sum())
@@ -226,7 +226,7 @@ def _log_moment(law: LatticeLaw, step: float, at: Array) -> Array:
 
 
 def fast_length(least: float) -> int:
-    """The least even length from `least` on, of a few small factors, of which fast transforms are made."""
+    """The least even length from `least` on that has few and small factors, as fast transforms need it."""
     octave = 2.0 ** max(math.floor(math.log2(max(least, 1.0))), 4)
     return int(octave * next((radix for radix in RADICES if radix * octave >= least), 2.0))
 

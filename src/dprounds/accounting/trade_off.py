@@ -30,7 +30,7 @@ LEAST_EPSILON = 1e-3
 FINER_GRID = 9
 REFINEMENTS = 8
 TINY = 1e-300  # stands for a delta of nothing on the scale of logarithms
-# For a few rates epsilons are tried from 0 on, so many at first and each this many times the one before, until both
+# For a few rates epsilons are tried from 0 on, FIRST of them at first and each FACTOR times the one before, until both
 # terms of the bound fall. Passes around the best end where they can gain no more than this part of what is detected.
 FEW_RATES = 2
 FIRST, FACTOR = 5, 4.0

@@ -42,7 +42,7 @@ DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
-# Runs that no line resolves, of which so many answer by themselves in any curve, a tenth of a second each.
+# Of the runs that no line resolves, this many answer by themselves in any curve, a tenth of a second each.
 FEW_OWN = 4
 # The same where the integral of a profile answers, a fiftieth of a second each.
 MOST_INTEGRALS = 16

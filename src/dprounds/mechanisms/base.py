@@ -80,7 +80,8 @@ class Release(ABC):
 
     .. math:: M(z) = E_P[e^{zL};\, L < \infty], \qquad K = \log M.
 
-    Where the neighbours are not alike, `directions` names both orders of the pair, and each has its own :math:`K`.
+    Where the neighbours are not alike, `directions` names both, from one to the other and back; each has its own
+    :math:`K`.
     """
 
     __array_ufunc__ = None  # NumPy's integers leave `rounds * step` to us

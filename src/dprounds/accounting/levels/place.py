@@ -53,7 +53,7 @@ CHEAP = 2e5
 PRECISE_SUMMAND = 8.0
 # The step that is tried first, as a part of the scale of the loss.
 FIRST_STEP = 0.65
-# What a level costs in addition to its nodes, as so many products of nodes and points.
+# What a level costs in addition to its nodes, in products of nodes and points.
 COST_OF_A_LEVEL = 1e5
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
 FEW_NODES = 1500

@@ -32,7 +32,7 @@ FEW_ROUNDS = 64
 # tilted first.
 LEAST_PLAIN = 1e-11
 LEAST_PLAIN_PER_ROUND = 1e-15
-# The lattice reaches to this multiple of a guess; it is made anew if epsilon is a small part of that, or beyond it.
+# The lattice reaches to this multiple of a guess; another is made if epsilon is a small part of that, or beyond it.
 BEYOND = 2.5
 SMALL_PART = 0.1
 LARGE_PART = 0.7
@@ -103,14 +103,14 @@ class RoughProfile:
         self.log_deltas: Array = np.log(deltas + np.maximum(far_p - far_q / fallen, 0.0))
 
     def log_delta(self, epsilon: float) -> float:
-        """About the logarithm of delta; not a number where the lattice tells nothing."""
+        """About the logarithm of delta; not a number where the lattice does not resolve it."""
         if not epsilon <= LARGE_PART * float(self.losses[-1]):
             return math.nan
         found = float(np.interp(epsilon, self.losses, self.log_deltas))
         return found if self.resolved[0] < found < self.resolved[1] else math.nan
 
     def is_near(self, guess: float, epsilon: float) -> bool:
-        """Whether an epsilon may be right where a heavy tail, of which the guess is made, may mislead the tilt."""
+        """Whether an epsilon may be right, given a guess by the heavy tail, which may mislead the tilt."""
         return not self.is_tilted or LEAST_RATIO * guess < epsilon < LARGEST_RATIO * guess
 
     def epsilon(self, log_delta: float) -> float:
