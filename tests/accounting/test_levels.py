@@ -472,6 +472,15 @@ def test_a_grid_that_ends_too_early_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize("angles", [(0.8, 0.1), (0.1, 0.8), (0.9, 0.9)])
+def test_a_line_that_is_turned_too_far_bounds_nothing(angles: tuple[float, float]) -> None:
+    """By an eighth of a turn a step stops being bounded, whichever of the two angles it is, or both."""
+    grid = Grid(TurnedNormal(0.8, 0.01, True), -15.0, 6.0, 0.03)
+    angle, strip = angles
+    assert grid.upper_sum(1.0, (), angle, strip=strip) == math.inf
+    assert math.isfinite(grid.upper_sum(1.0, (), 0.7, strip=0.7))
+
+
 def test_too_fine_a_grid_is_refused() -> None:
     with pytest.raises(NumericalError):
         Grid(TurnedNormal(1.0, 0.1, True), -10.0, 10.0, 1e-6)
