@@ -120,6 +120,7 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
         (n * _log_moment(law, step, grid.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
     )
     slack = SIDE_ERROR + 4.0 * relative * np.maximum(grid.sides / t, 1.0)
+    past_rounding = 1.0 + 1e-9  # of a product and a sum for each part, which round by far less
     return Line(
         t=t,
         step=2.0 * math.pi / (grid.points * step),
@@ -129,12 +130,12 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
         sides=np.append(0.0, grid.sides),  # at 0 the bound is that delta is at most one
         side_values=np.append(0.0, at_sides + slack),
         sizes=np.zeros(spectrum.logs.size),
-        lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * (1.0 + 1e-9)),
+        lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * past_rounding),
         points=grid.points,
         errors=spectrum.errors,
         norm_error=spectrum.norm_error,
         relative_error=relative,
-        missing=sum(law.infinite * n for law, n in laws) * (1.0 + 1e-9),
+        missing=sum(law.infinite * n for law, n in laws) * past_rounding,
     )
 
 
@@ -194,7 +195,7 @@ def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid
     if not drift <= LARGEST_RELATIVE_ERROR:
         return None
     with np.errstate(under="ignore"):
-        errors = SECOND_ORDER * relative * np.exp(log_size) + 1e-300
+        errors = SECOND_ORDER * relative * np.exp(log_size) + 1e-300  # what underflows
     return _Spectrum(logs, errors, 0.0, log_rest)
 
 

@@ -399,6 +399,7 @@ class Composition:
             step = law.lattice.step
             shift += rounds * law.lattice.shift
             blur += float(rounds) * law.lattice.blur
+        # a product and a sum for each part round by far less than a billionth
         return None if step is None else Lattice(step, shift, blur * (1.0 + 1e-9))
 
     @cached_property
