@@ -60,7 +60,7 @@ class Account:
     attacks
         Makes the laws of a pair of real neighbours, or None where the laws are those: then nothing is lost by them.
     integrated
-        Makes laws whose profiles have integrals that those of the release are below; None where the laws tell as much.
+        Makes laws whose profiles have integrals that those of the release are below; None where the laws prove as much.
     """
 
     of: object

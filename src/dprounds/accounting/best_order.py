@@ -110,7 +110,7 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
     def negative_rounds(t: Array) -> Array:
         orders = 1.0 + t
         budget = converted_rdp(np.full_like(orders, epsilon), orders, np.full_like(orders, delta), method)
-        # an order that bounds nothing allows no rounds, and one that costs next to nothing any number of them
+        # an order that bounds nothing allows no rounds, and one whose cost is 0 in doubles any number of them
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rounds = (budget - spent(orders)) / step(orders)
         return -np.nan_to_num(np.maximum(rounds, 0.0), nan=0.0)

@@ -42,7 +42,7 @@ MOST_UNPROVEN_NODES = 2**12
 class ByLine:
     """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing.
 
-    One that is `watched` ends where its values are known to stay small, whatever its law knows of them.
+    One that is `watched` ends where its own values are seen to stay small, and needs no ceiling of its law.
     """
 
     law: Composition
@@ -150,7 +150,7 @@ class ByLine:
 
 
 def _roughly(law: Composition, log_delta: float) -> float | None:
-    """About the epsilon at a delta, by the rough profile of the cells; None if they do not tell it."""
+    """About the epsilon at a delta, by the rough profile of the cells; None if they do not resolve it."""
     with suppress(NumericalError):
         sketch = Sketch(law)
         least = sketch.deviation * math.sqrt(-2.0 * log_delta)

@@ -54,7 +54,7 @@ POOR_IN_A_ROW = 0.5
 LEAST_ROUNDS_OF_LAPLACE = 512
 LEAST_SEEN_OF_LAPLACE = 0.5
 MARGIN_BELOW = 0.05
-# Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
+# Where no line reaches, lower bounds are tried at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 # A round is about at its largest loss if it is within this part of it.
 NEAR_LARGEST = 1e-9
@@ -65,7 +65,7 @@ MOST_REFUSED = 8
 
 
 def is_wide(bracket: Bracket) -> bool:
-    """Whether another proof may tell more."""
+    """Whether another way may prove a much narrower bracket."""
     return not bracket.upper - bracket.lower <= WIDE * bracket.upper
 
 

@@ -39,14 +39,14 @@ LARGE_PART = 0.7
 MOST_LATTICES = 4
 # Where a tail is heavy, epsilon is between these multiples of that by one large round or by a normal law.
 LEAST_RATIO, LARGEST_RATIO = 0.9, 1.8
-# Tilted masses tell a delta within this factor, as a logarithm, of the one that they are tilted for.
+# Tilted masses resolve deltas within this factor, as a logarithm, of the one for which they are tilted.
 FARTHEST = 15.0
-# Deltas of less than this are as good as nothing.
+# The logarithm of the least delta that is resolved by convolution.
 LEAST_LOG_CONVOLVED = -600.0
 
 
 class _Tilt(NamedTuple):
-    """A tilt t of the masses, and between which logarithms of deltas they tell something then.
+    """A tilt t of the masses, and the logarithms of the least and the largest delta that they resolve then.
 
     Where masses are `convolved` there is no tilt.
     """
@@ -128,7 +128,7 @@ class RoughProfile:
 def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> tuple[float, RoughProfile | None]:
     """About the epsilon at a delta, given a guess within some orders of magnitude, and the last profile.
 
-    It is not a number, and there is no profile, where the lattices do not tell.
+    It is not a number, and there is no profile, where no lattice resolves it.
     """
     largest, tilt = BEYOND * guess, _tilt(sketch, log_delta, t)
     for _ in range(MOST_LATTICES):
