@@ -500,6 +500,37 @@ def test_a_grid_that_ends_too_early_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize("angles", [(0.8, 0.1), (0.1, 0.8), (0.9, 0.9)])
+def test_a_line_that_is_turned_too_far_bounds_nothing(angles: tuple[float, float]) -> None:
+    """By an eighth of a turn a step stops being bounded, whichever of the two angles it is, or both."""
+    grid = Grid(TurnedNormal(0.8, 0.01, True), -15.0, 6.0, 0.03)
+    angle, strip = angles
+    assert grid.upper_sum(1.0, (), angle, strip=strip) == math.inf
+    assert math.isfinite(grid.upper_sum(1.0, (), 0.7, strip=0.7))
+
+
+def test_an_error_that_is_too_large_for_its_exponential_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all rounds together: M may be off by so much that its power grows by a factor exp(230), and B stays."""
+    (level,) = (one for one in line_of(0.6, 1e-3, 64, "remove", 0.8, 1e-6)._levels if one.plan.low is not None)
+    modulus, error = np.abs(1.0 + level._m1), 300.0 / 64
+
+    def errors(block: Block, *_: Any) -> tuple[Any, Any]:
+        return error * modulus[block.first : block.end], np.zeros(block.end - block.first)
+
+    monkeypatch.setattr(level.one, "errors", errors)
+    moved = level._m1 + error * (1.0 + level._m1)  # along M itself
+    with np.errstate(all="ignore"):
+        powers = [np.exp(64 * np.log1p(m) - level.log_scale) for m in (moved, moved - level._b)]
+        assert (level.errors >= np.abs(powers[0] - powers[1] - level.values)).all()
+
+
+def test_an_error_of_known_aliases_that_is_too_large_is_infinite() -> None:
+    (level,) = (one for one in line_of(0.6, 1e-3, 64, "remove", 0.8, 1e-6)._levels if one.plan.low is not None)
+    known = level._known[0]
+    assert level._error_of_known(known, 0.0) < 1e-6
+    assert level._error_of_known(known, 1.0) == math.inf
+
+
 def test_too_fine_a_grid_is_refused() -> None:
     with pytest.raises(NumericalError):
         Grid(TurnedNormal(1.0, 0.1, True), -10.0, 10.0, 1e-6)

@@ -29,11 +29,11 @@ __all__ = ["RUN_METHODS", "Account"]
 Array = NDArray[np.float64]
 
 RUN_METHODS = (*METHODS, "exact")
-# Nodes of a line that need not tell more than a rate's four digits.
+# Nodes of a line from which only the four digits of a rate are wanted.
 FEW_NODES = 2**12
-# Deltas that a row does not tell are asked one by one if they are no more than this, and else of the best order.
+# Up to this number of deltas that a row does not prove are computed one by one; more of them by the best order.
 FEW_MISSING = 4
-# A bracket of delta that is wider than this part of itself is looked at again: the best order may tell more.
+# If a bracket of delta is wider than this part of itself, the best order is tried too.
 CLOSE = 1e-3
 # An epsilon by an integral that is no further above what an attack proves is not compared with that by the profile, or
 # with that of the best order, which is far above both.
@@ -60,7 +60,7 @@ class Account:
     attacks
         Makes the laws of a pair of real neighbours, or None where the laws are those: then nothing is lost by them.
     integrated
-        Makes laws whose profiles have integrals that those of the release are below; None where the laws tell as much.
+        Makes laws whose profiles have integrals that those of the release are below; None where the laws prove as much.
     """
 
     of: object
@@ -195,7 +195,7 @@ class Account:
         return min(upper, least), min(upper, least) - lower <= CLOSE * min(upper, least)
 
     def integrated_deltas(self, epsilons: Array) -> Array:
-        """Delta at every finite epsilon of a row by integrals of profiles; infinite where these tell nothing."""
+        """Delta at every finite epsilon of a row by integrals of profiles; infinite where these prove nothing."""
         found = np.full_like(epsilons, np.inf)
         is_finite = np.isfinite(epsilons)
         if self.integrals is not None and is_finite.any():
@@ -215,7 +215,7 @@ class Account:
                 raise _with_advice(trouble) from trouble
             upper = np.full_like(epsilons, np.inf)
         upper = np.minimum(upper, self.integrated_deltas(epsilons))
-        # what a row does not tell is asked by itself, if it is little
+        # an epsilon whose delta the row does not prove is computed alone, if there are few such
         missing = np.flatnonzero(upper == np.inf)
         for i in missing.tolist():
             epsilon = float(epsilons[i])
@@ -234,7 +234,7 @@ class Account:
         return GaussianSummary(mu=least_distance(delta, last, self._close_deltas), delta=delta)
 
     def _close_deltas(self, epsilons: Array) -> Array:
-        """Delta at every epsilon of a row, from above; what a row does not tell well is asked by itself."""
+        """Delta at every epsilon of a row, from above; where the row is not close, each is computed alone."""
         upper = np.full_like(epsilons, np.inf)
         is_close = np.zeros(epsilons.shape, dtype=np.bool_)
         if self.laws:

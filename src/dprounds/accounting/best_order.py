@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ __all__ = [
     "Proof",
     "RenyiCurve",
     "delta_by_orders",
+    "delta_of_all_losses",
+    "delta_of_finite_losses",
     "epsilon_by_orders",
     "parameter_by_orders",
     "rounds_by_orders",
@@ -30,6 +32,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 RenyiCurve = Callable[[Array], Array]  # rdp at many orders of (1, inf]
+Amount = TypeVar("Amount", float, Array)
 
 
 class Proof(NamedTuple):
@@ -52,6 +55,16 @@ NARROW = 1e-7
 NARROW_FOR_GUESS = 1e-5
 
 
+def delta_of_finite_losses(delta: float, infinite_mass: Amount) -> Amount:
+    """What of delta is left for losses that are finite, (δ - m)/(1 - m), rounded down; m is to be below δ."""
+    return (delta - infinite_mass) / (1.0 - infinite_mass) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+
+
+def delta_of_all_losses(infinite_mass: float, finite: Amount) -> Amount:
+    """Delta from that of losses that are finite, m + (1 - m) δ, rounded up, which may exceed one."""
+    return (infinite_mass + (1.0 - infinite_mass) * finite) * (1.0 + 4.0 * UNIT_ROUNDOFF) if infinite_mass else finite
+
+
 def epsilon_by_orders(
     rdp: RenyiCurve,
     *,
@@ -70,8 +83,7 @@ def epsilon_by_orders(
         return Proof(float(rdp(np.array([math.inf]))[0]), math.inf)
     if not infinite_mass < delta:
         return Proof(math.inf, math.inf)
-    # (δ - m)/(1 - m), rounded down; δ may not reach one by it
-    rest = (delta - infinite_mass) / (1.0 - infinite_mass) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+    rest = delta_of_finite_losses(delta, infinite_mass)
 
     def convert(given: Array, orders: Array, by: str) -> Array:
         return converted_epsilon(given, orders, np.full_like(orders, rest), by)
@@ -86,9 +98,7 @@ def delta_by_orders(rdp: RenyiCurve, *, infinite_mass: float, epsilon: float, me
         return converted_delta(given, orders, np.full_like(orders, epsilon), by)
 
     finite, order = _best(_remembered(rdp), convert, method)
-    # m + (1 - m) δ, rounded up
-    total = infinite_mass + (1.0 - infinite_mass) * finite
-    return Proof(min(total * (1.0 + 4.0 * UNIT_ROUNDOFF) if infinite_mass else finite, 1.0), order)
+    return Proof(min(delta_of_all_losses(infinite_mass, finite), 1.0), order)
 
 
 def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, delta: float, method: str) -> float:
@@ -100,7 +110,7 @@ def rounds_by_orders(step: RenyiCurve, *, spent: RenyiCurve, epsilon: float, del
     def negative_rounds(t: Array) -> Array:
         orders = 1.0 + t
         budget = converted_rdp(np.full_like(orders, epsilon), orders, np.full_like(orders, delta), method)
-        # an order that bounds nothing allows no rounds, and one that costs next to nothing any number of them
+        # an order that bounds nothing allows no rounds, and one whose cost is 0 in doubles any number of them
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rounds = (budget - spent(orders)) / step(orders)
         return -np.nan_to_num(np.maximum(rounds, 0.0), nan=0.0)

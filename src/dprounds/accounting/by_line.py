@@ -42,7 +42,7 @@ MOST_UNPROVEN_NODES = 2**12
 class ByLine:
     """By a line of the law itself; if it is not `proven`, by one whose end is seen, so that it brackets nothing.
 
-    One that is `watched` ends where its values are known to stay small, whatever its law knows of them.
+    One that is `watched` ends where its own values are seen to stay small, and needs no ceiling of its law.
     """
 
     law: Composition
@@ -68,7 +68,7 @@ class ByLine:
             if found is not None:
                 return found
         self.start = saddle = saddle_at_delta(self.law, log_delta, start=self.start)
-        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method tells nothing
+        is_last = self.law.states_errors and saddle.t >= self.law.largest_t  # then Laplace's method is of no use
         if saddle.bend <= BENT and not is_last:  # about that of a normal law
             return saddle.epsilon_at(log_delta) if saddle.is_nearly_normal else saddle.epsilon
         t: NDArray[np.float64] = saddle.t * BELOW_SADDLE
@@ -120,14 +120,7 @@ class ByLine:
         t = self._lower_place(saddle, epsilon, log_delta)
         if self.line is None or abs(t - self.place) > SAME_PLACE * t:
             self.place = t
-            self.line = line_near(
-                self.law,
-                saddle if t == saddle.t else self.law.expand(t),
-                epsilon=epsilon,
-                log_delta=log_delta,
-                most_nodes=self.most_nodes,
-                smoothed=self.smoothed,
-            )
+            self.line = self._near(saddle if t == saddle.t else self.law.expand(t), epsilon, log_delta)
         value, slope = self.line.value_and_slope(epsilon)
         reach = min(0.5 / saddle.width, -value / slope) if value > 0 > slope else 0.0
         return Sums(epsilon, self.line, reach=reach)
@@ -157,7 +150,7 @@ class ByLine:
 
 
 def _roughly(law: Composition, log_delta: float) -> float | None:
-    """About the epsilon at a delta, by the rough profile of the cells; None if they do not tell it."""
+    """About the epsilon at a delta, by the rough profile of the cells; None if they do not resolve it."""
     with suppress(NumericalError):
         sketch = Sketch(law)
         least = sketch.deviation * math.sqrt(-2.0 * log_delta)

@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 
 # What the few operations that make a share or a mean of given masses may round, relative to them: fewer than 16 each.
 OPERATIONS = 32.0 * UNIT_ROUNDOFF
-# Probabilities below the range of doubles vanish, or lose their digits. So much is counted as an infinite loss for each
-# cell, or taken off its mass; and what is then so small that a quotient may lose digits is treated as 0.
+# Probabilities below the range of doubles vanish, or lose their digits. For each cell the first number is counted as an
+# infinite loss, or taken off its mass; a mass below the second, of which a quotient may lose digits, is treated as 0.
 VANISHED = 1e-307
 TINY = 1e-300
 
@@ -71,7 +71,7 @@ CellsOf = Callable[[Array], Cells]
 class LatticeLaw(NamedTuple):
     """Masses at the multiples `first`, `first + 1`, … of the lattice's step plus `shift`, and at infinity.
 
-    The losses of which it speaks may exceed those of the lattice by `blur`, a round.
+    The losses for which it stands may exceed those of the lattice by `blur`, a round.
     """
 
     first: int
@@ -142,8 +142,8 @@ def lower_law(
     Each point merges the losses up to halfway to the next at the mean of ``exp(-loss)``. A mean loss below the point
     is raised by a part of the next group, one above it is lowered by a part of the group before; if that is not
     enough, the loss is lowered to a point. What is outside is dropped. The lattice is shifted so that its heaviest
-    group, which may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms, of which the
-    upper one, above which nothing may be left to borrow, is a group by itself. From the `knee` on points are `SPARSE`
+    group, which may hold nearly all of the mass, is at its mean already. Or it is laid through two atoms; the upper
+    one, above which nothing may be left to borrow, is a group of its own. From the `knee` on points are `SPARSE`
     steps apart.
     """
     margin = max(MARGIN * step, LEAST_MARGIN)
@@ -216,7 +216,7 @@ def shift_through(atom: float, step: float) -> float:
 
 
 def _at_least(masses: Array) -> Array:
-    """What masses have at least, of which some may have vanished."""
+    """Lower bounds of masses, parts of which may have vanished."""
     return np.where(masses > TINY, masses - VANISHED, 0.0)
 
 

@@ -45,18 +45,18 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 
 # --- What only tunes speed and tightness.
 
-# A bracket wider than this part of itself is looked at again by another way, and one wider than the second by levels,
+# If a bracket is wider than this part of itself, the next way is tried too; if it is wider than the second, levels are,
 # which take a few milliseconds.
 WIDE = 1e-6
 WIDE_FOR_LEVELS = 1e-9
-# In a row, a bracket wider than this part of itself is looked at again by another way.
+# The first for each bracket of a row.
 POOR_IN_A_ROW = 0.5
-# Laplace's method is asked of no fewer rounds than this, nor where the record is expected in fewer of them. The margin
-# allows for its error in the logarithm of delta; where it is off by more, a lower bound is a little smaller.
+# Laplace's method is used from this number of rounds on, if the record is expected in at least the second of them. The
+# margin allows for its error in the logarithm of delta; where it is off by more, a lower bound is a little smaller.
 LEAST_ROUNDS_OF_LAPLACE = 512
 LEAST_SEEN_OF_LAPLACE = 0.5
 MARGIN_BELOW = 0.05
-# Where no line reaches, a lower bound is sought at these relative distances below the largest loss.
+# Where no line reaches, lower bounds are tried at these relative distances below the largest loss.
 CAP_GAPS = (1e-12, 1e-9, 1e-6, 1e-3)
 # A round is about at its largest loss if it is within this part of it.
 NEAR_LARGEST = 1e-9
@@ -67,7 +67,7 @@ MOST_REFUSED = 8
 
 
 def is_wide(bracket: Bracket, limit: float = WIDE) -> bool:
-    """Whether another proof may tell more."""
+    """Whether another way may prove a much narrower bracket."""
     return not bracket.lower >= bracket.upper * (1.0 - limit)
 
 
@@ -365,13 +365,13 @@ def _is_met_further_out(law: Composition, t: float, epsilon: float, delta: float
 
 
 def is_smooth(law: Composition) -> bool:
-    """Whether rounds are so many, and the record so often in them, that Laplace's method may be asked."""
+    """Whether there are enough rounds, and the record is in enough of them, for Laplace's method."""
     seen = math.fsum(rounds * part.seen for part, rounds in law.parts)
     return law.rounds >= LEAST_ROUNDS_OF_LAPLACE and seen >= LEAST_SEEN_OF_LAPLACE
 
 
 def seems_met(law: Composition, epsilon: float, delta: float) -> bool:
-    """Whether `delta` is met at `epsilon`, as Laplace's method tells of a law that has no line: no proof."""
+    """Whether Laplace's method finds `delta` met at `epsilon`, for a law that has no line: no proof."""
     if law.most_nodes or not law.has_cells or not is_smooth(law):
         return False
     with suppress(NumericalError), WithinDoubles():

@@ -40,7 +40,7 @@ FIRST_POINTS = 17
 # A cell that needs no more than this part above what a point of it needs is fine enough.
 CELL_TOLERANCE = 1e-6
 MOST_POINTS = 1000
-# A distance beyond which no double tells a bound from one.
+# Larger distances are not tried: there the deltas of small epsilons are one in doubles.
 LARGEST_DISTANCE = 64.0
 LEAST_DISTANCE = 1e-12
 # The last digits of a distance that a bisection settles.

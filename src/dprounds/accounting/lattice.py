@@ -120,6 +120,7 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
         (n * _log_moment(law, step, grid.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
     )
     slack = SIDE_ERROR + 4.0 * relative * np.maximum(grid.sides / t, 1.0)
+    past_rounding = 1.0 + 1e-9  # of a product and a sum for each part, which round by far less
     return Line(
         t=t,
         step=2.0 * math.pi / (grid.points * step),
@@ -129,12 +130,12 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
         sides=np.append(0.0, grid.sides),  # at 0 the bound is that delta is at most one
         side_values=np.append(0.0, at_sides + slack),
         sizes=np.zeros(spectrum.logs.size),
-        lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * (1.0 + 1e-9)),
+        lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * past_rounding),
         points=grid.points,
         errors=spectrum.errors,
         norm_error=spectrum.norm_error,
         relative_error=relative,
-        missing=sum(law.infinite * n for law, n in laws) * (1.0 + 1e-9),
+        missing=sum(law.infinite * n for law, n in laws) * past_rounding,
     )
 
 
@@ -194,7 +195,7 @@ def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid
     if not drift <= LARGEST_RELATIVE_ERROR:
         return None
     with np.errstate(under="ignore"):
-        errors = SECOND_ORDER * relative * np.exp(log_size) + 1e-300
+        errors = SECOND_ORDER * relative * np.exp(log_size) + 1e-300  # what underflows
     return _Spectrum(logs, errors, 0.0, log_rest)
 
 
@@ -202,7 +203,7 @@ def _tilted(law: LatticeLaw, step: float, t: float) -> _Tilted:
     held = np.flatnonzero(law.masses)
     masses, exponents = law.masses[held], t * step * (held + float(law.first))
     top = float(np.max(np.log(masses) + exponents))
-    # in two factors, of which none overflows: no mass is below exp(-745)
+    # in two factors, neither of which overflows: no mass is below exp(-745)
     half = np.exp(np.minimum(0.5 * (exponents - top), 700.0))
     weights = masses * half * half
     total = float(weights.sum())
@@ -226,7 +227,7 @@ def _log_moment(law: LatticeLaw, step: float, at: Array) -> Array:
 
 
 def fast_length(least: float) -> int:
-    """The least even length from `least` on, of a few small factors, of which fast transforms are made."""
+    """The least even length from `least` on that has few and small factors, as fast transforms need it."""
     octave = 2.0 ** max(math.floor(math.log2(max(least, 1.0))), 4)
     return int(octave * next((radix for radix in RADICES if radix * octave >= least), 2.0))
 

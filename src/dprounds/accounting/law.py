@@ -57,7 +57,7 @@ MAX_LOSS_ERROR = 1e-9
 
 # --- What only tunes speed.
 
-# A moment whose stated error is not below this part of it on the axis is not used.
+# On the axis a moment is not used if its stated error is not below this part of it.
 LARGEST_MOMENT_ERROR = 1e-3
 # Values of K that one line may cost, where K is a closed form: some 10 ms.
 MOST_NODES = 2**16
@@ -75,7 +75,7 @@ FARTHEST = 1e300
 
 
 class Family(Protocol):
-    """Laws that differ by a few numbers, of which many are computed at once; a member is a row of these numbers.
+    """Laws that differ by a few numbers, many of them computed at once; a member is a row of these numbers.
 
     Two families that compare equal are the same.
     """
@@ -120,7 +120,7 @@ class LossLaw:
     excess
         ``excess(level)``: the largest :math:`P(A) - e^{level} Q(A)` over events, if it has a closed form.
     summed
-        ``summed(rounds)``: delta of so many rounds as a sum that needs no line and brackets itself; or None.
+        ``summed(rounds)``: delta of that many rounds as a sum that needs no line and brackets itself; or None.
     normal_distance
         The distance of two normal laws of variance one that are as hard to tell apart, if the pair is such a pair.
     turnable
@@ -130,7 +130,7 @@ class LossLaw:
     atoms
         Two losses that have a probability of their own, if there are such: a lattice is laid through both.
     infinite_mass
-        An upper bound on :math:`P(L = \infty)`, in [0, 1], of which `least_mass` makes a lower one.
+        An upper bound on :math:`P(L = \infty)`, in [0, 1], from which `least_mass` makes a lower one.
     left_out
         An upper bound on the probability of outputs that K leaves out. From above they count as infinite losses, and
         from below as nothing.
@@ -143,8 +143,8 @@ class LossLaw:
     seen
         An upper bound on the probability that the record is seen at all: no delta exceeds it.
     moment_error
-        ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where they are known by themselves
-        and not as `LOG_MOMENT_ERROR` of the size of what K is made of.
+        ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where the law states them. None where
+        they are `LOG_MOMENT_ERROR` of the size of what K is made of.
     largest_t
         Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
     is_attained
@@ -284,7 +284,8 @@ class Composition:
     def expand(self, t: float) -> Saddle:
         r"""K at t, and what a line there needs of its surroundings.
 
-        `steepest` is a forward difference of a convex function; `square` follows from :math:`e^y + e^{-y} \ge 2 + y^2`.
+        `steepest` is the larger of the differences to both sides, between which the slope of a convex function is;
+        `square` follows from :math:`e^y + e^{-y} \ge 2 + y^2`.
         """
         h = SPACING * t
         value = slope = curvature = steepest = square = 0.0
@@ -296,7 +297,7 @@ class Composition:
             value += rounds * middle
             slope += rounds * (high - low) / (2.0 * h)
             curvature += rounds * max((high - middle) - (middle - low), 0.0) / (h * h)
-            if law.moment_error is not None:  # which tells its errors without these
+            if law.moment_error is not None:  # its errors are stated, and need no sizes
                 continue
             # the slope is between the two differences; it may be negative where mass is at infinity
             steepest += rounds * max(abs(high - middle), abs(middle - low)) / h
@@ -398,6 +399,7 @@ class Composition:
             step = law.lattice.step
             shift += rounds * law.lattice.shift
             blur += float(rounds) * law.lattice.blur
+        # a product and a sum for each part round by far less than a billionth
         return None if step is None else Lattice(step, shift, blur * (1.0 + 1e-9))
 
     @cached_property

@@ -14,7 +14,7 @@ the sum over n and all its periods is a geometric series, and the same identity 
 with :math:`x_0 = \varepsilon + d` the first point of the lattice that is not below :math:`\varepsilon`.
 
 Each error of the computed number has a name, here and in docs/theory/accounting.md, which proves the bounds:
- *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*, *transform*, *missing*, *blur*.
+ *alias below*, *alias above*, *truncation*, *smoothing*, *rounding*, *transform*, *relative error*, *missing*, *blur*.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ class Line:
     lattice, points
         Where all losses lie, if they do on a lattice, and the number of its points in a period of the sum.
     errors
-        Bounds on the errors of M(z) / M(t), if they are known by themselves.
+        Bounds on the errors of M(z) / M(t) that are known otherwise than from `sizes`; they count as *rounding*.
     norm_error
-        A bound on the Euclidean norm of the errors of the masses, tilted by t and divided by M(t).
+        *Transform*: a bound on the Euclidean norm of the errors of the masses, tilted by t and divided by M(t).
     relative_error
-        By how much of themselves all masses may be off.
+        *Relative error*: by how much of themselves all masses may be off.
     missing
-        A mass that has no place on the line, and counts as an infinite loss.
+        *Missing*: a mass that has no place on the line, and counts as an infinite loss.
     is_of_one_run
         Whether the ceiling belongs to this number of rounds alone.
     """

@@ -157,8 +157,8 @@ def line_near(
 ) -> Line:
     """The line at or near a saddle point that brackets delta at `epsilon` to about 1e-12 of itself.
 
-    A poor guess of `log_delta` makes the brackets wide, never wrong. Raises `NumericalError` where no line of so many
-    nodes ends, or none but by a virtual Gaussian if it may not be `smoothed`.
+    A poor guess of `log_delta` makes the brackets wide, never wrong. Raises `NumericalError` where no line of
+    `most_nodes` nodes ends, or none without a virtual Gaussian if it may not be `smoothed`.
     """
     most_nodes = law.most_nodes if most_nodes is None else min(most_nodes, law.most_nodes)
     if not most_nodes:
@@ -205,7 +205,7 @@ def line_until_small(law: Composition, saddle: Saddle, *, epsilon: float, log_de
     """A line at or near a saddle point that ends where its summands are seen to be small: no bracket of it is proven.
 
     It serves for derivatives where no ceiling is low enough. Raises `NumericalError` where the summands do not become
-    small within so many nodes, or all losses lie on a lattice.
+    small within `most_nodes` nodes, or all losses lie on a lattice.
     """
     if law.lattice is not None:
         raise no_line()

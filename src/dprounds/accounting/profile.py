@@ -68,7 +68,7 @@ class Profile:
     def delta(self, epsilon: float) -> Bracket:
         """Delta at `epsilon`, in [0, inf]."""
         if epsilon == 0:
-            # the total variation, which is the same in both directions: the one of smaller losses tells it better
+            # the total variation, the same in both directions: the one with smaller losses brackets it better
             return delta_of(min(self.laws.values(), key=lambda law: law.max_loss), epsilon)
         found = Bracket(0.0, 0.0)
         for law in self.laws.values():
@@ -92,7 +92,7 @@ class Profile:
         return self._epsilon(delta, from_below=True).lower
 
     def seems_above(self, epsilon: float, delta: float) -> bool:
-        """Whether delta at `epsilon` is above another one, as Laplace's method tells of many rounds: no proof."""
+        """Whether Laplace's method finds delta at `epsilon` above `delta`, after many rounds: no proof."""
         if not all(is_smooth(law) for law in self.laws.values()):
             return False
         with suppress(NumericalError), WithinDoubles():
@@ -118,7 +118,7 @@ class Profile:
                     raise
                 continue  # as above
             found = found.larger(here)
-        if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta tells
+        if found.lower == 0 < found.upper:  # then epsilon may be 0, which one value of delta decides
             with suppress(NumericalError):
                 if self.delta(0.0).upper <= delta:
                     return Bracket(0.0, 0.0)

@@ -28,7 +28,7 @@ MOST_REPLACED = 12
 # The same where one sum is all there is, for a curve, and how near is near enough there.
 MOST_STEPS_ON_ONE = 20
 SETTLED_ON_ONE = 1e-10
-# An end of the bracket is tried a little beyond where delta's slope puts it, which is enough as a rule.
+# An end of the bracket is tried a little beyond where delta's slope puts it, which is usually enough.
 BEYOND = 1.02
 # Else it is sought at these multiples of the first step outward, then at these of the last of them.
 OUTWARD = np.array([1.0, 1.05, 1.2, 1.5, 4.0])
@@ -112,13 +112,13 @@ def _verified(sums: Sums, epsilon: float, rest: Bracket, most: float) -> Bracket
     least = 4.0 * UNIT_ROUNDOFF * epsilon + UNIT_ROUNDOFF / sums.above.t
 
     def first_step(excess: float) -> float:
-        # where delta is flat, between the points of a lattice, its slope tells nothing
+        # where delta is flat, between the points of a lattice, its slope says nothing of epsilon
         return max(excess / slope * (1.0 + NARROW), 0.0) if slope > 0 else 0.0
 
     further, nearer = first_step(found.upper - rest.lower), first_step(rest.upper - found.lower)
     if sums.make_below is None and least < BEYOND * min(further, nearer):
         ends = epsilon + BEYOND * np.array([-nearer, further])
-        if ends[0] >= 0 and ends[1] < most:  # as a rule one row tells of both
+        if ends[0] >= 0 and ends[1] < most:  # usually one row proves both ends
             tried = sums.above.bracket(ends)
             if tried.lower[0] >= rest.upper and tried.upper[1] <= rest.lower:
                 return Bracket(float(ends[0]), float(ends[1]))

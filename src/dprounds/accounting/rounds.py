@@ -86,7 +86,7 @@ def rounds_by_laplace(
     found = root_by_secants(
         excess, guess, slope=GROWTH, settled=NEAR_BY_LAPLACE, longest=FAR, most_steps=MOST_SECANTS_OF_SUMS
     )
-    rounds = max(round(_or_else(guess, found)), 1)
+    rounds = max(round(guess if found is None else found), 1)
     more = math.ceil(MORE * rounds)
     slope = (excess(more) - excess(rounds)) / math.log(more / rounds)
     return float(rounds), slope if 0 < slope < math.inf else GROWTH
@@ -118,12 +118,10 @@ def parameter_on_lines(
     delta: float,
     guess: float,
     settled: float,
-    slope: float = -1.0,
 ) -> float | None:
     """The x, to a relative `settled`, at which the run of ``law_of(x)`` costs `epsilon`; None if it is not found.
 
-    The logarithm of epsilon is nearly straight in that of a noise or a rate, so secants from nearby soon settle; the
-    first step goes by `slope`.
+    The logarithm of epsilon is nearly straight in that of a noise or a rate, so secants from nearby soon settle.
 
     Guarantee
     ---------
@@ -136,7 +134,7 @@ def parameter_on_lines(
         found, start = unproven_epsilon(law_of(x), delta=delta, start=start)
         return found
 
-    return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled, slope=slope)
+    return parameter_by_secants(cost, limit=epsilon, guess=guess, settled=settled)
 
 
 def parameter_by_secants(
@@ -179,10 +177,6 @@ def _multiple(line: Line, epsilon: float, log_delta: float) -> float:
         if step <= SETTLED:
             break
     return multiple
-
-
-def _or_else(guess: float, found: float | None) -> float:
-    return guess if found is None else found
 
 
 def _log(delta: float) -> float:

@@ -35,7 +35,7 @@ __all__ = ["EpsilonSlopes", "epsilon_slopes", "integrated_slopes"]
 
 # Two directions whose deltas differ by less than this part of them cost the same, and either may decide.
 SAME = 1e-9
-# A mass at infinity of which a derivative tells nothing: what a sum leaves out is counted there.
+# A mass at infinity of up to this is what a sum leaves out. The derivatives of a larger one are not known.
 NEGLIGIBLE = 1e-18
 # Nodes at which derivatives are computed at once.
 BLOCK = 64

@@ -194,7 +194,7 @@ class Sketch:
         return found
 
     def _few(self, plan: _Plan, square: float, resolution: float, widest: float, precision: float) -> Grid | None:
-        """A lattice of which a few frequencies are likely to be enough, if there is one."""
+        """A lattice for which a few frequencies are likely to be enough, if there is one."""
         frequencies = BEYOND_CUTOFF * plan.cutoff * plan.period / (2.0 * math.pi) + 1.0
         if not frequencies < MOST_FREQUENCIES:
             return None
@@ -270,7 +270,7 @@ class Sketch:
         return float(frequencies[int(np.argmax(small))]) if small.any() else math.inf
 
     def _ends(self, t: float, log_delta: float) -> list[tuple[float, float]]:
-        """For each part, losses outside of which there is next to nothing."""
+        """For each part, the ends between which nearly all of its losses are."""
         found = []
         for p, losses, n in zip(self.p, self.losses, self.rounds, strict=True):
             with np.errstate(divide="ignore"):
@@ -288,7 +288,7 @@ class Sketch:
 
 
 def _merged(p: Array, losses: Array) -> tuple[Array, Array]:
-    """Atoms, the smallest losses of which are one."""
+    """Atoms, of which those with the smallest losses are merged into one."""
     small = np.abs(losses) < SMALL * math.sqrt(float((p * losses * losses).sum()))
     if np.count_nonzero(small) < 2:
         return p, losses

@@ -50,14 +50,34 @@ class Sum(Protocol):
 
 @dataclass(eq=False)
 class Sums:
-    """What brackets delta near one epsilon: a line from above and one from below, which may be the same."""
+    """What brackets delta near one epsilon: a line from above and one from below, which may be the same.
 
-    epsilon: float  # that they were made for
+    All but the lines tunes speed: the lines prove their brackets at every epsilon.
+
+    Parameters
+    ----------
+    epsilon
+        What the lines were made for.
+    above
+        The line whose upper bounds are used.
+    make_below
+        Makes the line whose lower bounds are used; None where that is the same line.
+    narrow
+        The lines serve for another epsilon too if their bracket there is at most this part of delta wide.
+    reach
+        An epsilon at most this far away is served without a look at its bracket.
+    believed
+        At an epsilon at most this far away the value of the line is good enough for a step of a search.
+    is_fine
+        Whether the lines are close enough for the answer, and not only for an estimate.
+    """
+
+    epsilon: float
     above: Sum
     make_below: Callable[[], Sum] | None = None
     narrow: float = NARROW
-    reach: float = 0.0  # an epsilon no further away is served as well
-    believed: float = 0.0  # so far away a value is believed in a search
+    reach: float = 0.0
+    believed: float = 0.0
     is_fine: bool = True
     _last: tuple[float, Bracket] | None = field(default=None, init=False)
 
@@ -72,18 +92,18 @@ class Sums:
         return found if self.make_below is None else _consistent(self.below.at(epsilon).lower, found.upper)
 
     def bracket(self, epsilon: Array, *, above: Brackets) -> Brackets:
-        """Delta of the finite losses at a row of epsilons, given what the line from `above` tells there."""
+        """Delta of the finite losses at a row of epsilons, given the brackets of the line from `above` there."""
         return above if self.make_below is None else Brackets(self.below.bracket(epsilon).lower, above.upper)
 
     def suits(self, epsilon: float, part: float) -> bool:
-        """Whether the line from above, whatever it was made for, tells delta here to this part of it."""
+        """Whether the bracket of the line from above is at most this part of delta wide here, or the reach says so."""
         if abs(epsilon - self.epsilon) <= self.reach:
             return True
         lower, upper = self._above_at(epsilon)
         return upper - lower <= part * upper
 
     def _above_at(self, epsilon: float) -> Bracket:
-        """What the line from above tells; a search that has settled asks for the last one again."""
+        """The bracket of the line from above; the last one is kept, since a search that has settled needs it again."""
         if self._last is None or self._last[0] != epsilon:
             self._last = epsilon, self.above.at(epsilon)
         return self._last[1]

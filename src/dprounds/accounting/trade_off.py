@@ -22,21 +22,22 @@ __all__ = ["false_negative_rates"]
 
 Array = NDArray[np.float64]
 
-# The profile is computed on this grid, then where its logarithm, straight between the points, tells that each rate is
-# bounded best, and again. Any epsilon gives a valid rate, so a place that is not the best is loose, never wrong.
+# The profile is computed on this grid, then where each rate would be bounded best if the logarithm of delta were
+# straight between the points, and again. Any epsilon gives a valid rate: a place that is not the best is loose and
+# never wrong.
 GRID = 100
 PASSES = 3
 LEAST_EPSILON = 1e-3
 FINER_GRID = 9
 REFINEMENTS = 8
 TINY = 1e-300  # stands for a delta of nothing on the scale of logarithms
-# For a few rates epsilons are tried from 0 on, so many at first and each this many times the one before, until both
+# For a few rates epsilons are tried from 0 on, FIRST of them at first and each FACTOR times the one before, until both
 # terms of the bound fall. Passes around the best end where they can gain no more than this part of what is detected.
 FEW_RATES = 2
 FIRST, FACTOR = 5, 4.0
 MOST_PASSES = 40
 LEAST_GAIN = 2e-6
-LEAST_CELL = 1e-9  # in epsilon, over one and epsilon: doubles tell its ends apart
+LEAST_CELL = 1e-9  # the length of a cell over 1 + epsilon: its ends are different doubles
 # For smaller rates the limit at 0 is used: at this rate the best epsilon may be 690.
 LEAST_RATE = 1e-300
 

@@ -45,7 +45,7 @@ MOST_POINTS = 2**14
 MOST_HALVINGS = 6
 # It is given up where the modulus is nowhere small at this many points.
 FIRST_LOOK = 32
-# Spacing of the three points of the axis that tell the variance, relative to t.
+# Spacing of the three points of the axis that bound the variance, relative to t.
 SPACING = 0.25
 # Margins: what the exponents of a bound should be below those that are needed.
 MARGIN = 2.0

@@ -81,7 +81,7 @@ def ways_to_sums(
     """
     (part, rounds) = law.parts[0] if len(law.parts) == 1 else (None, 0)
     summed = None if part is None else part.summed
-    # of many rounds a line takes less time than a finite sum, if it falls, and tells at once if it does not
+    # of many rounds a line takes less time than a finite sum if it falls, and is refused at once if it does not
     line_first = rounds >= MANY_ROUNDS and law.falls and law.lattice is None
     if summed is not None and not line_first:
         yield from _by_sum(law, summed(rounds), start)

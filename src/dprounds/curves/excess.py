@@ -76,7 +76,7 @@ def excess_over_epochs(
     sampling: str = "poisson",
     points: int = 12,
 ) -> ExcessCurve:
-    """The excess at each batch size from a seventh of `epochs` to two and a half times as many, at so many points.
+    """The excess at each batch size, at `points` lengths from a seventh of `epochs` to two and a half times as many.
 
     Guarantee
     ---------

@@ -35,14 +35,14 @@ LINE_SPREAD = 2.5
 FEWEST_PART = 10.0
 # A point of a curve may be this part above the truth; that is what one may see.
 WIDEST = 1e-3
-# The sums of one epsilon serve for others where they tell delta to this part of it.
+# The sums of one epsilon serve for others where they bracket delta to this part of it.
 SHARED = 0.1 * WIDEST
 # How far around a root delta is looked at, relative to epsilon: where the line is tight the first distance will do.
 DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
-# Runs that no line resolves, of which so many answer by themselves in any curve, a tenth of a second each.
+# Of the runs that no line resolves, this many answer by themselves in any curve, a tenth of a second each.
 FEW_OWN = 4
 # The same where the integral of a profile answers, a fiftieth of a second each.
 MOST_INTEGRALS = 16
@@ -76,7 +76,7 @@ def exact_epsilons(
     # a mass at infinity is not proportional to the rounds
     is_shared = not is_quick and all((law.falls or law.is_cheap) and not law.infinite_mass for law in laws)
     most = own
-    if (step * 1).account.integrals is not None:  # which no line tells
+    if (step * 1).account.integrals is not None:  # which no line of the laws has
         is_shared, most = False, own + MOST_INTEGRALS
     if is_quick or not all(law.has_cells for law in laws):
         most = len(rounds)
@@ -158,7 +158,7 @@ def _by_lines(run: Run, made_for: int, rounds: Sequence[int], delta: float) -> d
 
 
 def _own_line(law: Composition, delta: float, *, start: float) -> tuple[Line, float]:
-    """A line for the epsilon at `delta`, and that epsilon as the line tells it."""
+    """A line for the epsilon at `delta`, and about that epsilon, by the line."""
     saddle = saddle_at_delta(law, math.log(delta), start=start)
     if not 0 < saddle.epsilon < law.max_loss:
         raise NumericalError("No line is made for the ends of the losses.")

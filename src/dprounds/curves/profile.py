@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dprounds import _validate
+from dprounds.accounting.best_order import delta_of_all_losses
 from dprounds.conversions.inner import converted_delta
 from dprounds.curves.by_orders import least_by_orders
 from dprounds.curves.on_lines import exact_deltas
@@ -17,7 +18,6 @@ from dprounds.curves.rounds import checked_methods, table_orders
 from dprounds.errors import ParameterError
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release, Run
-from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 
 __all__ = ["ProfileCurve", "last_epsilon", "least_deltas", "privacy_profile"]
@@ -158,8 +158,4 @@ def _by_orders(run: Run, at: Array, methods: Sequence[str]) -> dict[str, Array]:
         return converted_delta(given, at_order, at_epsilon, method)
 
     finite = least_by_orders(rdps, convert, methods, corners=table_orders(run))
-    # m + (1 - m) δ, rounded up
-    return {
-        method: np.minimum((mass + (1.0 - mass) * deltas) * (1.0 + 4.0 * UNIT_ROUNDOFF) if mass else deltas, 1.0)
-        for method, deltas in finite.items()
-    }
+    return {method: np.minimum(delta_of_all_losses(mass, deltas), 1.0) for method, deltas in finite.items()}

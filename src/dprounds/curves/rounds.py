@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds import _validate
+from dprounds.accounting.best_order import delta_of_finite_losses
 from dprounds.conversions.inner import converted_epsilon
 from dprounds.curves.by_orders import least_by_orders
 from dprounds.curves.on_lines import exact_epsilons
@@ -18,7 +19,6 @@ from dprounds.errors import ParameterError
 from dprounds.mechanisms import RdpCurve
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Release, total_rdp
-from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.planning import checked_release
 
 __all__ = ["RoundsCurve", "checked_methods", "epsilon_over_rounds", "table_orders"]
@@ -46,7 +46,7 @@ class RoundsCurve:
     rounds
         Increasing integers.
     epsilon
-        For each method, an epsilon that holds after so many rounds; inf where the method proves none, or was not asked.
+        For each method, an epsilon that holds after each number of rounds; inf where it proves none, or was not asked.
     """
 
     step: Release
@@ -173,9 +173,9 @@ def table_orders(release: Release) -> list[float]:
 def _by_orders(step: Release, counts: Sequence[int], delta: float, methods: Sequence[str]) -> dict[str, Array]:
     """Epsilon after each count by the Rényi methods among `methods`."""
     mass = np.array([(step * n).infinite_mass for n in counts])
-    # (δ - m)/(1 - m), rounded down; where nothing is left of δ any number will do, since the answer is put in below
+    # where nothing is left of δ any number will do, since the answer is put in below
     some = mass < delta
-    rest = np.where(some, (delta - mass) / np.where(some, 1.0 - mass, 1.0) * (1.0 - 4.0 * UNIT_ROUNDOFF), 0.5)
+    rest = np.where(some, delta_of_finite_losses(delta, np.where(some, mass, 0.0)), 0.5)
 
     def rdps(orders: Array) -> Array:
         known = step.finite_rdp(orders)  # once for all counts

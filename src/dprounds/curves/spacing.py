@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["deltas_to_draw", "evenly", "rounds_to_draw", "some_rounds"]
+__all__ = ["deltas_to_draw", "rounds_to_draw", "some_rounds"]
 
 Array = NDArray[np.float64]
 
 # Epsilon grows about as the root of the rounds, whose chords all miss it by as much between third to fourth powers. Of
 # these two the lower leaves more points where methods differ.
 POWER = 3.0
-# One point in so many goes between the first two powers, so that a curve of millions of rounds shows how it begins.
+# One point in this number goes between the first two powers, so that a curve of millions of rounds shows how it begins.
 AT_THE_START = 6
 # Deltas above this are spaced by their distance from 1, where the Rényi divergence has its pole.
 MIDDLE = 0.5
@@ -46,7 +46,7 @@ def _powers(last: int, steps: int, early: int) -> NDArray[np.int64]:
 
 
 def some_rounds(rounds: Sequence[int], most: int) -> set[int]:
-    """At most so many of increasing numbers of rounds, from the first to the last, as dense at the start as a curve.
+    """At most `most` of increasing numbers of rounds, from the first to the last, as dense at the start as a curve.
 
     Examples
     --------
@@ -75,11 +75,3 @@ def deltas_to_draw(first: float, last: float, points: int) -> Array:
     lower = np.geomspace(first, low, below) if first > 0 else low * np.linspace(0.0, 1.0, below) ** 3
     upper = 1.0 - np.geomspace(1.0 - low, 1.0 - last, points - below + 1)[1:]
     return np.concatenate([lower, upper])
-
-
-def evenly(items: Sequence[int], most: int) -> list[int]:
-    """At most so many of the items, from the first to the last."""
-    if most < 2:
-        return list(items[-1:]) if most else []
-    chosen = np.unique(np.rint(np.linspace(0, len(items) - 1, min(most, len(items)))).astype(int))
-    return [items[i] for i in chosen.tolist()]

@@ -80,7 +80,8 @@ class Release(ABC):
 
     .. math:: M(z) = E_P[e^{zL};\, L < \infty], \qquad K = \log M.
 
-    Where the neighbours are not alike, `directions` names both orders of the pair, and each has its own :math:`K`.
+    Where the neighbours are not alike, `directions` names both, from one to the other and back; each has its own
+    :math:`K`.
     """
 
     __array_ufunc__ = None  # NumPy's integers leave `rounds * step` to us
@@ -209,8 +210,8 @@ class Release(ABC):
     def law(self, direction: str = REMOVE) -> LossLaw | Composition:
         """One direction, as the exact accountant takes it.
 
-        Raises `ParameterError` for a mechanism that contradicts itself: whose largest loss is no number, or below what
-        its moment function tells.
+        Raises `ParameterError` for a mechanism that contradicts itself: whose largest loss is no number, or less than
+        its moment function shows.
         """
 
     def __mul__(self, rounds: SupportsIndex) -> Run:
@@ -302,7 +303,7 @@ class Mechanism(Release):
         return self._law(direction) if type(self).__hash__ is None else _remembered_law(self, direction)
 
     def _law(self, direction: str) -> LossLaw:
-        """`law` in a valid direction; by default what `_log_moment` and `_max_loss` tell."""
+        """`law` in a valid direction; by default what `_log_moment` and `_max_loss` say."""
         return LossLaw(
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
@@ -475,7 +476,7 @@ class Run(Accounted, Release):
         }
 
     def _integrated(self) -> Mapping[str, Composition] | None:
-        """Laws the integrals of whose profiles no neighbours exceed, if they tell more; docs/theory/fixed-size.md."""
+        """Laws the integrals of whose profiles no neighbours exceed, if they prove more; docs/theory/fixed-size.md."""
         others = {
             (part, direction): part.integrated_law(of_part(part, direction))
             for part in self.mechanisms

@@ -34,6 +34,11 @@ SUMMAND_ERROR = 64.0 * UNIT_ROUNDOFF
 # Bounds are products and sums of a few positive numbers, whose exponents round by this many units of their size.
 BOUND_ROUNDINGS = 64.0
 
+# --- The range of doubles.
+
+# An error of which the exponential of more than this is a part is bounded otherwise, or is infinite.
+LARGEST_ERROR_EXPONENT = 50.0
+
 
 class _Known(NamedTuple):
     """The logarithm of F at a point where it is known, and what it is made of.
@@ -123,12 +128,14 @@ class Level:
             a = np.abs(1.0 + self._m1 - self._b)
             apart = errors + self._error_of_power(a, m_errors + b_errors)
             # or an error of M with B/M kept, and then one of B and what B/M has moved it by
-            relative = np.expm1(np.minimum(rounds * m_errors / modulus, 50.0))
+            exponent = rounds * m_errors / modulus
+            relative = np.expm1(np.minimum(exponent, LARGEST_ERROR_EXPONENT))
             moved = rounds * (b_errors + np.abs(self._ratio) * m_errors) / modulus
             raised = moved + rounds * np.log(np.maximum(a / modulus, 1.0))  # A may exceed M
-            moved = np.abs(self._power) * (1.0 + relative) * moved * np.exp(np.minimum(raised, 700.0))
+            moved = np.abs(self._power) * (1.0 + relative) * moved * np.exp(np.minimum(raised, LARGEST_EXPONENT))
             together = np.abs(self.values) * relative + moved
-            errors = np.where(self._near, np.fmin(together, apart), apart)
+            is_bounded = self._near & (exponent <= LARGEST_ERROR_EXPONENT) & (raised <= LARGEST_EXPONENT)
+            errors = np.where(is_bounded, np.fmin(together, apart), apart)
         size = 1.0 + np.abs(np.where(np.isfinite(self._log_m), rounds * self._log_m, 0.0))
         errors = np.asarray(errors + SUMMAND_ERROR * np.abs(self.values) * size)
         if not np.isfinite(errors).all():
@@ -177,7 +184,9 @@ class Level:
         b = self.on_axis[1]
         if b is not None:
             error = 2.0 * error + 2.0 * float(b.error[known.point])
-        return math.expm1(min(error, 50.0)) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(known.log))
+        if not error <= LARGEST_ERROR_EXPONENT:  # also where it is not a number
+            return math.inf
+        return math.expm1(error) + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(known.log))
 
     @cached_property
     def _known_errors(self) -> tuple[float, float]:

@@ -113,10 +113,10 @@ class LevelledLine:
     def at(self, epsilon: float) -> Bracket:
         """Lower and upper bounds of delta at one epsilon."""
         value, _, error, surplus = self._total(epsilon)
-        missing = sum(remainder(epsilon) for remainder in self._remainders)
-        room = 1e-12
+        left_out = sum(remainder(epsilon) for remainder in self._remainders)
+        room = 1e-12  # the errors are sums of a few dozen positive numbers, and round by far less than this part
         lower = (value - (error + surplus) * (1.0 + room)) - 8.0 * UNIT_ROUNDOFF * abs(value)
-        upper = (value + (error + missing) * (1.0 + room)) + 8.0 * UNIT_ROUNDOFF * abs(value)
+        upper = (value + (error + left_out) * (1.0 + room)) + 8.0 * UNIT_ROUNDOFF * abs(value)
         if not lower <= upper:  # also where one is not a number
             raise NumericalError("A level of this run lost all its digits.")
         return Bracket(max(lower, 0.0), min(max(upper, 0.0), 1.0))

@@ -53,7 +53,7 @@ CHEAP = 2e5
 PRECISE_SUMMAND = 8.0
 # The lowest step of several levels, where the one below it is a level too, as parts of the scale of the loss.
 LOW_STEPS = np.array([0.65, 0.3, 0.1])
-# What a level costs in addition to its nodes, as so many products of nodes and points.
+# What a level costs in addition to its nodes, in products of nodes and points.
 COST_OF_A_LEVEL = 1e5
 # A level of fewer nodes whose summands are not much larger than delta is taken as it is.
 FEW_NODES = 1500

@@ -32,21 +32,21 @@ FEW_ROUNDS = 64
 # tilted first.
 LEAST_PLAIN = 1e-11
 LEAST_PLAIN_PER_ROUND = 1e-15
-# The lattice reaches to this multiple of a guess; it is made anew if epsilon is a small part of that, or beyond it.
+# The lattice reaches to this multiple of a guess; another is made if epsilon is a small part of that, or beyond it.
 BEYOND = 2.5
 SMALL_PART = 0.1
 LARGE_PART = 0.7
 MOST_LATTICES = 4
 # Where a tail is heavy, epsilon is between these multiples of that by one large round or by a normal law.
 LEAST_RATIO, LARGEST_RATIO = 0.9, 1.8
-# Tilted masses tell a delta within this factor, as a logarithm, of the one that they are tilted for.
+# Tilted masses resolve deltas within this factor, as a logarithm, of the one for which they are tilted.
 FARTHEST = 15.0
-# Deltas of less than this are as good as nothing.
+# The logarithm of the least delta that is resolved by convolution.
 LEAST_LOG_CONVOLVED = -600.0
 
 
 class _Tilt(NamedTuple):
-    """A tilt t of the masses, and between which logarithms of deltas they tell something then.
+    """A tilt t of the masses, and the logarithms of the least and the largest delta that they resolve then.
 
     Where masses are `convolved` there is no tilt.
     """
@@ -103,14 +103,14 @@ class RoughProfile:
         self.log_deltas: Array = np.log(deltas + np.maximum(far_p - far_q / fallen, 0.0))
 
     def log_delta(self, epsilon: float) -> float:
-        """About the logarithm of delta; not a number where the lattice tells nothing."""
+        """About the logarithm of delta; not a number where the lattice does not resolve it."""
         if not epsilon <= LARGE_PART * float(self.losses[-1]):
             return math.nan
         found = float(np.interp(epsilon, self.losses, self.log_deltas))
         return found if self.resolved[0] < found < self.resolved[1] else math.nan
 
     def is_near(self, guess: float, epsilon: float) -> bool:
-        """Whether an epsilon may be right where a heavy tail, of which the guess is made, may mislead the tilt."""
+        """Whether an epsilon may be right, given a guess by the heavy tail, which may mislead the tilt."""
         return not self.is_tilted or LEAST_RATIO * guess < epsilon < LARGEST_RATIO * guess
 
     def epsilon(self, log_delta: float) -> float:
@@ -128,7 +128,7 @@ class RoughProfile:
 def rough_epsilon(sketch: Sketch, log_delta: float, guess: float, t: float) -> tuple[float, RoughProfile | None]:
     """About the epsilon at a delta, given a guess within some orders of magnitude, and the last profile.
 
-    It is not a number, and there is no profile, where the lattices do not tell.
+    It is not a number, and there is no profile, where no lattice resolves it.
     """
     largest, tilt = BEYOND * guess, _tilt(sketch, log_delta, t)
     for _ in range(MOST_LATTICES):

@@ -320,11 +320,9 @@ class Grid:
             total = total + np.logaddexp(first[BOTH_ENDS], second[BOTH_ENDS])
         return total
 
-    def upper_sum(
-        self, power: float, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
-    ) -> float:
-        """`upper_sums` at one power."""
-        return float(self.upper_sums(np.array([power]), factors, angle, s, strip=strip)[0])
+    def upper_sum(self, power: float, factors: Sequence[Factor], angle: float, *, strip: float = 0.0) -> float:
+        """`upper_sums` at one power, without a factor of s."""
+        return float(self.upper_sums(np.array([power]), factors, angle, strip=strip)[0])
 
     def upper_sums(
         self, powers: Array, factors: Sequence[Factor], angle: float, s: float = 0.0, *, strip: float = 0.0
@@ -335,7 +333,7 @@ class Grid:
         bound on that line, moved by the strip: then without the factor of s.
         """
         near, far = math.cos(2.0 * angle) * math.cos(2.0 * strip), math.cos(angle) * math.cos(strip)
-        if not near > 0:
+        if not (near > 0 and math.cos(2.0 * strip) > 0):  # both angles are below a quarter of pi
             return np.full(powers.shape, math.inf)
         modulus, argument = self.turned(angle)
         if strip:  # the modulus is the root of a product
@@ -353,6 +351,7 @@ class Grid:
         moduli = np.multiply.outer(powers, modulus)
         ends = still + self._at_ends(factors, angle, strip) + moduli[:, BOTH_ENDS]
         outside = self.outside(ends, powers, factors, angle, strip, max(-s, 0.0))
+        # and a millionth for the rounding of the exponents, which is far less
         return np.asarray(np.logaddexp(log_sum(largest + _of_cells(moduli)), outside) + room + 1e-6)
 
     def ceiling(self, power: float, factors: Sequence[Factor], angle: float, s: float, strip: float) -> float:
