@@ -37,7 +37,7 @@ from dprounds import (
     worst_pair,
 )
 from dprounds.accounting.cells import LatticeLaw
-from dprounds.accounting.lattice import Grid, lattice_line
+from dprounds.accounting.lattice import LatticePlan, lattice_line
 from dprounds.curves import epsilon_over_rounds, privacy_profile, trade_off_curve
 from dprounds.divergences import hockey_stick, kl, renyi, total_variation
 from dprounds.mechanisms import Run
@@ -305,9 +305,9 @@ def test_a_lattice_may_begin_beyond_the_integers_of_arrays() -> None:
     """A lattice that begins at any multiple of its step is the one that begins at 0, moved."""
     law = LatticeLaw(0, np.array([0.25, 0.75]), 0.0, 0.0)
     far = 2**80
-    grid = Grid(2.0**-80, ((0, 1),), 16, 1.0, np.array([2.0]))
-    near = lattice_line([(law, 1)], grid)
-    moved = lattice_line([(law._replace(first=far), 1)], grid._replace(ends=((far, far + 1),)))
+    plan = LatticePlan(2.0**-80, ((0, 1),), 16, 1.0, np.array([2.0]))
+    near = lattice_line([(law, 1)], plan)
+    moved = lattice_line([(law._replace(first=far), 1)], plan._replace(ends=((far, far + 1),)))
     assert near is not None
     assert moved is not None
     # at loss 1, up to 2^-80: delta at 0 is 1 - exp(-1)

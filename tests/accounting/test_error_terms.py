@@ -18,7 +18,7 @@ from dprounds import ApproximateDP, DiscretePair, Gaussian, Laplace, NumericalEr
 from dprounds.accounting import lattice, line, premises
 from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.direction import DISTANCE_ERROR_PER_PART
-from dprounds.accounting.lattice import Grid, lattice_line
+from dprounds.accounting.lattice import LatticePlan, lattice_line
 from dprounds.accounting.line import Line
 from dprounds.accounting.over_rounds import least_mass
 from dprounds.mechanisms import Mechanism, Run, discrete_pair
@@ -52,8 +52,10 @@ def some_line(seed: int, t: float) -> tuple[Line, LatticeLaw, float]:
     dice = np.random.default_rng(seed)
     law = LatticeLaw(-150, dice.dirichlet(np.ones(300)), 0.0, 0.0)
     step = 1.0 / 256.0
-    grid = Grid(step=step, ends=((-150, 149),), atoms=(None,), points=1024, t=t, sides=np.array([0.5 * t, 3.0 * t]))
-    line = lattice_line([(law, 1)], grid)
+    plan = LatticePlan(
+        step=step, ends=((-150, 149),), atoms=(None,), points=1024, t=t, sides=np.array([0.5 * t, 3.0 * t])
+    )
+    line = lattice_line([(law, 1)], plan)
     assert line is not None
     return line, law, step
 
@@ -65,13 +67,13 @@ def test_a_transform_that_contradicts_parseval_is_refused(
 ) -> None:
     law = LatticeLaw(-150, np.random.default_rng(1).dirichlet(np.ones(300)), 0.0, 0.0)
     sides = np.array([0.5, 3.0])
-    grid = Grid(step=1 / 256, ends=((-150, 149),), points=1024, t=1.0, sides=sides, frequencies=frequencies)
+    plan = LatticePlan(step=1 / 256, ends=((-150, 149),), points=1024, t=1.0, sides=sides, frequencies=frequencies)
     true = np.fft.rfft
     monkeypatch.setattr(np.fft, "rfft", lambda values: true(values) * np.array(1.0 + part))
     with pytest.raises(NumericalError, match="Parseval"):
-        lattice_line([(law, 1000)], grid)
+        lattice_line([(law, 1000)], plan)
     monkeypatch.setattr(np.fft, "rfft", true)
-    assert lattice_line([(law, 1000)], grid) is not None
+    assert lattice_line([(law, 1000)], plan) is not None
 
 
 def exact_log_moment(law: LatticeLaw, step: float, t: Any) -> Any:

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from dprounds import Gaussian, Laplace, NumericalError, PoissonSampled, RandomizedResponse, max_rounds
 from dprounds.accounting import lattice
 from dprounds.accounting.cells import CellsOf, LatticeLaw, lower_law, upper_law
-from dprounds.accounting.lattice import Grid, fast_length, lattice_line
+from dprounds.accounting.lattice import LatticePlan, fast_length, lattice_line
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.sketch import PRECISE, Sketch
@@ -35,12 +35,12 @@ def cells_of(run: Run, direction: str = "remove") -> CellsOf:
     return cells
 
 
-def line_on(law: Composition, grid: Grid, side: Callable[..., LatticeLaw]) -> Line | None:
-    """The line of a law on a grid, from above or from below."""
+def line_on(law: Composition, plan: LatticePlan, side: Callable[..., LatticeLaw]) -> Line | None:
+    """The line of a law on a lattice, from above or from below."""
     laws = [
-        (side(part.cells, grid.step, *ends), rounds) for (part, rounds), ends in zip(law.parts, grid.ends, strict=True)
+        (side(part.cells, plan.step, *ends), rounds) for (part, rounds), ends in zip(law.parts, plan.ends, strict=True)
     ]
-    return lattice_line(laws, grid)
+    return lattice_line(laws, plan)
 
 
 def tail(z: mpf) -> mpf:
@@ -219,9 +219,9 @@ def test_few_frequencies_bracket_what_has_a_closed_form(sigma: float, rounds: in
     assert gaussian_delta(mean, upper) <= delta
     assert lower == 0 or gaussian_delta(mean, lower) >= delta
     assert upper - lower <= 1e-5 * upper
-    grid = Sketch(law).grids(upper, math.log(delta), PRECISE)[0]
-    assert 0 < grid.frequencies < 300
-    above, below = line_on(law, grid, upper_law), line_on(law, grid, lower_law)
+    plan = Sketch(law).plans(upper, math.log(delta), PRECISE)[0]
+    assert 0 < plan.frequencies < 300
+    above, below = line_on(law, plan, upper_law), line_on(law, plan, lower_law)
     assert above is not None
     assert below is not None
     for epsilon in (0.3 * upper, upper, 1.3 * upper):
@@ -236,11 +236,11 @@ def test_few_frequencies_and_all_of_them_are_the_same_sum(noise: Mechanism, side
     """On one lattice, with the same laws, up to what each of them says that it may be off by."""
     run = PoissonSampled(noise, 0.05) * 700 + PoissonSampled(Gaussian(2.0), 0.03) * 300
     law = lattice_law(run)
-    grid = Sketch(law).grids(1.0, -10.0, 1e-3)[-1]
-    assert grid.frequencies == 0
+    plan = Sketch(law).plans(1.0, -10.0, 1e-3)[-1]
+    assert plan.frequencies == 0
     deviation = Sketch(law).deviation
-    few = line_on(law, grid._replace(frequencies=math.ceil(16.0 / deviation * grid.step * grid.points / 6.28)), side)
-    every = line_on(law, grid, side)
+    few = line_on(law, plan._replace(frequencies=math.ceil(16.0 / deviation * plan.step * plan.points / 6.28)), side)
+    every = line_on(law, plan, side)
     assert few is not None
     assert every is not None
     for epsilon in (0.9, 1.0, 1.3):
@@ -263,7 +263,7 @@ def test_no_frequency_beyond_the_lowest_exceeds_its_bound(weights: list[float], 
     if np.count_nonzero(weights) < 1:
         return
     masses = np.array(weights) / np.sum(weights)
-    grid = Grid(
+    plan = LatticePlan(
         step=0.1,
         ends=((0, masses.size - 1),),
         atoms=(None,),
@@ -272,7 +272,7 @@ def test_no_frequency_beyond_the_lowest_exceeds_its_bound(weights: list[float], 
         sides=np.array([1.0]),
         frequencies=frequencies,
     )
-    line = lattice_line([(LatticeLaw(0, masses, 0.0, 0.0), rounds)], grid)
+    line = lattice_line([(LatticeLaw(0, masses, 0.0, 0.0), rounds)], plan)
     if line is None:
         return
     turns = np.linspace(2.0 * math.pi / 128 * (frequencies + 1), math.pi, 2000)
@@ -287,14 +287,14 @@ def test_no_frequency_beyond_the_lowest_exceeds_its_bound(weights: list[float], 
 @pytest.mark.parametrize("log_rest", [-0.5, -2.0, -8.0])
 def test_frequencies_that_a_transform_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch, log_rest: float) -> None:
     law = lattice_law(PoissonSampled(Gaussian(4.0), 0.05) * 700)
-    grid = Sketch(law).grids(1.0, -10.0, 1e-3)[-1]
+    plan = Sketch(law).plans(1.0, -10.0, 1e-3)[-1]
     monkeypatch.setattr(lattice, "LOG_REST", -math.inf)
-    every = line_on(law, grid, upper_law)
+    every = line_on(law, plan, upper_law)
     monkeypatch.setattr(lattice, "LOG_REST", log_rest)
-    few = line_on(law, grid, upper_law)
+    few = line_on(law, plan, upper_law)
     assert every is not None
     assert few is not None
-    assert few.values.size < every.values.size == grid.points // 2 + 1
+    assert few.values.size < every.values.size == plan.points // 2 + 1
     for epsilon in (0.7, 1.0, 1.3):
         one, other = few.at(epsilon), every.at(epsilon)
         assert one.lower <= other.lower <= other.upper <= one.upper
@@ -307,9 +307,9 @@ def test_a_window_holds_for_epsilons_hundreds_of_nats_apart() -> None:
     law = lattice_law(Gaussian(1.0) * 40_000)
     lower, upper = by_lattice(Gaussian(1.0) * 40_000).epsilon(1e-9)
     assert gaussian_delta(mpf(200), upper) <= 1e-9 <= gaussian_delta(mpf(200), lower)
-    grid = Sketch(law).grids(upper, math.log(1e-9), PRECISE)[-1]
-    assert grid.frequencies == 0
-    above, below = line_on(law, grid, upper_law), line_on(law, grid, lower_law)
+    plan = Sketch(law).plans(upper, math.log(1e-9), PRECISE)[-1]
+    assert plan.frequencies == 0
+    above, below = line_on(law, plan, upper_law), line_on(law, plan, lower_law)
     assert above is not None
     assert below is not None
     for epsilon in (upper - 1000.0, upper - 100.0, upper, upper + 800.0):
@@ -344,10 +344,10 @@ def test_close_below_a_largest_loss_no_epsilon_is_too_small(
 
 def test_a_spectrum_that_does_not_end_is_transformed_as_a_whole() -> None:
     law = lattice_law(SGD * 234)
-    (grid,) = Sketch(law).grids(0.3, math.log(1e-5), PRECISE)
-    assert grid.frequencies == 0
-    assert line_on(law, grid._replace(frequencies=20), upper_law) is None  # too few, and it says so
-    every = line_on(law, grid, upper_law)
+    (plan,) = Sketch(law).plans(0.3, math.log(1e-5), PRECISE)
+    assert plan.frequencies == 0
+    assert line_on(law, plan._replace(frequencies=20), upper_law) is None  # too few, and it says so
+    every = line_on(law, plan, upper_law)
     assert every is not None
     # the profile makes its lattice for the delta that it finds, 1.2e-5
     found = by_lattice(SGD * 234, "remove").delta(0.3)

@@ -44,6 +44,13 @@ def test_log_zeta_is_the_largest_gain() -> None:
     assert log_zeta(np.array(0.0)) == 0.0
 
 
+def test_a_ceiling_beyond_the_doubles_leaves_no_bound() -> None:
+    """Cut off, what is beyond the last node would vanish where the summands are far smaller still."""
+    line = line_of(Gaussian(2.0) * 4, 1.0)
+    assert line.at(1000.0).upper < 1e-300
+    assert replace(line, ceiling=line.ceiling + 1e5).at(1000.0) == (0.0, 1.0)
+
+
 def test_a_line_scales_to_other_numbers_of_rounds_without_new_values() -> None:
     step = PoissonSampled(Gaussian(1.0), 0.01)
     one = line_of(step * 1000, 2.0) * (1 / 1000)

@@ -15,10 +15,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from dprounds.accounting import profile as accounting_profile
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.by_lattice import ByLattice
-from dprounds.accounting.direction import _all_at_their_largest
+from dprounds.accounting.direction import _all_at_their_largest, delta_of
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.sums import WithinDoubles
@@ -157,6 +158,19 @@ def test_the_worst_direction_is_the_larger_of_both() -> None:
     assert both.delta(0.0) == backward.delta(0.0) == one["add"].delta(0.0)
     assert one["remove"].delta(0.0).lower <= one["add"].delta(0.0).upper
     assert one["add"].delta(0.0).lower <= one["remove"].delta(0.0).upper
+
+
+def test_at_epsilon_0_one_direction_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    laws = (PoissonSampled(Gaussian(1.0), 0.2) * 50).laws
+    whole, remove = Profile(laws).delta(0.0), Profile({"remove": laws["remove"]}).delta(0.0)
+
+    def of_remove_alone(law: Composition, epsilon: float) -> Bracket:
+        if law is laws["add"]:  # whose losses are smaller
+            raise NumericalError("this direction has no sum")
+        return delta_of(law, epsilon)
+
+    monkeypatch.setattr(accounting_profile, "delta_of", of_remove_alone)
+    assert Profile(laws).delta(0.0) == remove != whole
 
 
 @pytest.mark.parametrize("rounds", [10**3, 10**6, 10**9, 10**12])

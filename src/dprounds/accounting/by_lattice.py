@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from dprounds.accounting.cells import LatticeLaw, lower_law, upper_law
-from dprounds.accounting.lattice import Grid, lattice_line
+from dprounds.accounting.lattice import LatticePlan, lattice_line
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
@@ -57,16 +57,16 @@ class ByLattice:
         else:
             log_delta = self.sketch.saddle(epsilon).log_delta(epsilon)
             for _ in range(3):
-                grids = self.sketch.grids(epsilon, log_delta, COARSE)
-                line, grid = self._line(upper_law, grids)
+                plans = self.sketch.plans(epsilon, log_delta, COARSE)
+                line, plan = self._line(upper_law, plans)
                 value = line.value_and_slope(epsilon)[0]
                 if not value > 0 or abs(math.log(value) - log_delta) < 1.0:
                     break
                 log_delta = math.log(value)
         if fine:
-            grids = self.sketch.grids(epsilon, log_delta, max(PRECISE, self.law.lattice_precision))
-            line, grid = self._line(lower_law if self.from_below else upper_law, grids)
-        rest = grids[grids.index(grid) :] if grid in grids else grids
+            plans = self.sketch.plans(epsilon, log_delta, max(PRECISE, self.law.lattice_precision))
+            line, plan = self._line(lower_law if self.from_below else upper_law, plans)
+        rest = plans[plans.index(plan) :] if plan in plans else plans
         is_below = fine and self.from_below
         return Sums(
             epsilon,
@@ -81,21 +81,21 @@ class ByLattice:
             is_fine=fine,
         )
 
-    def _line(self, side: Callable[..., LatticeLaw], grids: list[Grid]) -> tuple[Line, Grid]:
+    def _line(self, side: Callable[..., LatticeLaw], plans: list[LatticePlan]) -> tuple[Line, LatticePlan]:
         """The first line that is proven to end."""
-        for grid in grids:
-            if grid.frequencies and self.few_frequencies_fail and grid is not grids[-1]:
+        for plan in plans:
+            if plan.frequencies and self.few_frequencies_fail and plan is not plans[-1]:
                 continue
             laws = [
-                (side(part.cells, grid.step, *ends, atoms, knee), rounds)
+                (side(part.cells, plan.step, *ends, atoms, knee), rounds)
                 for (part, rounds), ends, atoms, knee in zip(
-                    self.law.parts, grid.ends, grid.atoms, grid.knees, strict=True
+                    self.law.parts, plan.ends, plan.atoms, plan.knees, strict=True
                 )
             ]
             if not all(np.isfinite(one.masses).all() and one.masses.any() for one, _ in laws):
                 raise NumericalError("The probabilities of a round's losses are outside what doubles resolve.")
-            line = lattice_line(laws, grid)
+            line = lattice_line(laws, plan)
             if line is not None:
-                return line, grid
+                return line, plan
             self.few_frequencies_fail = True
         raise NumericalError("The exact sum of this run needs more memory than is allowed.")

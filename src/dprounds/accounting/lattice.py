@@ -26,7 +26,7 @@ from dprounds.accounting.line import LARGEST_RELATIVE_ERROR, SECOND_ORDER, Line
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Grid", "fast_length", "lattice_line"]
+__all__ = ["LatticePlan", "fast_length", "lattice_line"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -55,7 +55,7 @@ DENSITIES = (32.0, 256.0)
 RADICES = (1.0, 1.125, 1.25, 1.5, 1.875)
 
 
-class Grid(NamedTuple):
+class LatticePlan(NamedTuple):
     """A lattice for the losses of several parts, and the line on which their sum is taken.
 
     `ends` are the first and the last point of each part, `points` the number of those of a period, `t` the tilt and
@@ -91,7 +91,7 @@ class _Tilted(NamedTuple):
     log_total: float
 
 
-def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | None:
+def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], plan: LatticePlan) -> Line | None:
     """The line of the sum of these laws, each of which comes with its rounds; None if `frequencies` are too few.
 
     Guarantee
@@ -99,11 +99,11 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
     Brackets delta of these laws. With laws from above its upper bounds hold for the losses themselves, and with laws
     from below its lower bounds.
     """
-    step, t = grid.step, grid.t
+    step, t = plan.step, plan.t
     tilted = [_tilted(law, step, t) for law, _ in laws]
     rounds = [float(n) for _, n in laws]
-    make = _lowest_frequencies if grid.frequencies else _all_frequencies
-    spectrum = make(tilted, rounds, grid)
+    make = _lowest_frequencies if plan.frequencies else _all_frequencies
+    spectrum = make(tilted, rounds, plan)
     if spectrum is None:
         return None
     center = sum(
@@ -117,21 +117,21 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
     reach = max(t * step * max(abs(law.first), abs(law.first + law.masses.size)) for law, _ in laws)
     relative = SECOND_ORDER * 2.0 * sum(rounds) * UNIT_ROUNDOFF * (6.0 * reach + MASS_UNITS)
     at_sides = sum(
-        (n * _log_moment(law, step, grid.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
+        (n * _log_moment(law, step, plan.sides) for (law, _), n in zip(laws, rounds, strict=True)), start=0.0
     )
-    slack = SIDE_ERROR + 4.0 * relative * np.maximum(grid.sides / t, 1.0)
+    slack = SIDE_ERROR + 4.0 * relative * np.maximum(plan.sides / t, 1.0)
     past_rounding = 1.0 + 1e-9  # of a product and a sum for each part, which round by far less
     return Line(
         t=t,
-        step=2.0 * math.pi / (grid.points * step),
+        step=2.0 * math.pi / (plan.points * step),
         values=top + spectrum.logs,
         center=center,
         ceiling=top + spectrum.log_rest,
-        sides=np.append(0.0, grid.sides),  # at 0 the bound is that delta is at most one
+        sides=np.append(0.0, plan.sides),  # at 0 the bound is that delta is at most one
         side_values=np.append(0.0, at_sides + slack),
         sizes=np.zeros(spectrum.logs.size),
         lattice=Lattice(Fraction(step), center, sum(law.blur * n for law, n in laws) * past_rounding),
-        points=grid.points,
+        points=plan.points,
         errors=spectrum.errors,
         norm_error=spectrum.norm_error,
         relative_error=relative,
@@ -139,17 +139,17 @@ def lattice_line(laws: Sequence[tuple[LatticeLaw, int]], grid: Grid) -> Line | N
     )
 
 
-def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: Grid) -> _Spectrum:
+def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], plan: LatticePlan) -> _Spectrum:
     """By fast transforms, which err in the Euclidean norm.
 
     No value of a spectrum exceeds one. Where a computed one does, it is moved to the unit circle, and so no further
     from the true one. Then an error of one factor passes to the product at most as it is, once for each round; its
     logarithm and the product with the rounds add less than three units.
     """
-    spectra, sizes, largest = [], np.zeros(grid.points // 2 + 1), 0.0
+    spectra, sizes, largest = [], np.zeros(plan.points // 2 + 1), 0.0
     with np.errstate(divide="ignore"):
         for one, n in zip(tilted, rounds, strict=True):
-            wrapped = _wrapped(one.masses, -one.middle, grid.points)
+            wrapped = _wrapped(one.masses, -one.middle, plan.points)
             largest = max(largest, float(np.sqrt((wrapped * wrapped).sum())))
             spectrum = _transformed(wrapped)
             size = spectrum.real * spectrum.real
@@ -168,18 +168,18 @@ def _all_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: G
             one_round = np.log(np.conj(spectrum[:kept]))
             one_round.real = np.minimum(one_round.real, 0.0)
             logs += n * one_round
-    unit = _transform_error(grid.points) + 4.0 * UNIT_ROUNDOFF
+    unit = _transform_error(plan.points) + 4.0 * UNIT_ROUNDOFF
     error = SECOND_ORDER * unit * (sum(rounds) + len(rounds) + 1.0) * largest
     log_rest = LOG_REST + 1.0 if logs.size < sizes.size else -math.inf  # one for the rounding of the sizes
     return _Spectrum(logs, 0.0, error if error <= LARGEST_RELATIVE_ERROR else math.inf, log_rest)
 
 
-def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], grid: Grid) -> _Spectrum | None:
+def _lowest_frequencies(tilted: Sequence[_Tilted], rounds: Sequence[float], plan: LatticePlan) -> _Spectrum | None:
     """By the sums themselves at the lowest frequencies, and a bound on all others; None if that is not small."""
-    turns = np.arange(grid.frequencies + 1, dtype=np.float64) * (2.0 * math.pi / grid.points)
+    turns = np.arange(plan.frequencies + 1, dtype=np.float64) * (2.0 * math.pi / plan.points)
     log_rest = 0.0
     for one, n in zip(tilted, rounds, strict=True):
-        log_rest += _log_largest_beyond(one.masses, 2.0 * math.pi / grid.points * turns.size, n)
+        log_rest += _log_largest_beyond(one.masses, 2.0 * math.pi / plan.points * turns.size, n)
     if not log_rest <= LOG_REST:
         return None
     logs = np.zeros(turns.size, dtype=np.complex128)

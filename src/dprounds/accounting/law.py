@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import CellsOf
 from dprounds.accounting.contradictions import refuse_contradictions
-from dprounds.accounting.levels.steps import Turnable
 from dprounds.accounting.over_rounds import least_mass, probability_of_any, sum_of_losses, total_over_rounds
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import Sum
+from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 

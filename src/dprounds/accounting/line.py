@@ -209,6 +209,8 @@ class Line:
             # *rounding*, and *transform* by the inequality of Cauchy and Schwarz
             rounding = (error * np.abs(rows.kernel)).sum(axis=1) + self.norm_error * self._kernel_norm
             rest = self._truncation(rows.log_scale, here) + rounding
+            lost_all |= rest == math.inf
+            rest = np.where(lost_all, 0.0, rest)
             # Untruncated and unrounded, the sum is not below the truth: aliases are positive and smoothing raises it.
             most = (value + rest) * (1.0 + self.relative_error) + self.relative_error * rest
             lost = rest + self._alias(here, rows.log_scale)
@@ -371,7 +373,8 @@ class Line:
         exponent = self._log_ceiling(log_scale, epsilon)
         if self.lattice is not None:
             exponent = exponent + 2.0 * math.log(0.5 * math.pi) + (self.t + 0.5) * float(self.lattice.step)
-        return np.asarray(np.exp(np.minimum(exponent, LARGEST_LOG_SCALE)) / (math.pi * self._last))
+        within = exponent < LARGEST_LOG_SCALE
+        return np.where(within, np.exp(np.where(within, exponent, 0.0)) / (math.pi * self._last), math.inf)
 
     def _log_ceiling(self, log_scale: Array, epsilon: Array) -> Array:
         """The bound beyond the last node, relative to the real one."""
@@ -381,13 +384,15 @@ class Line:
         # The ceiling may be the small difference of terms as large as K on the real axis.
         size = abs(self.ceiling) + 2.0 * abs(self.values[0].real) + self.variance * last * last
         error = SUMMAND_ERROR * (size + np.abs(log_scale) + np.abs(self.t * epsilon))
-        return np.asarray(np.minimum(smoothed - top + error, LARGEST_LOG_SCALE))
+        return np.asarray(smoothed - top + error)
 
     def _smoothing(self, epsilon: Array, rows: _Rows, error: Array) -> Array:
         """*Smoothing*: a virtual Gaussian of variance v raises delta by at most v exp(v/8) times the density there."""
         v, weights = self.variance, self._weights
         density = (rows.terms * weights).real.sum(axis=1) + (error * weights).sum(axis=1)
-        truncation = np.exp(self._log_ceiling(rows.log_scale, epsilon)) / (math.pi * v * self._last)
+        # more than that is subtracted from no delta
+        exponent = np.minimum(self._log_ceiling(rows.log_scale, epsilon), LARGEST_LOG_SCALE)
+        truncation = np.exp(exponent) / (math.pi * v * self._last)
         return v * math.exp(v / 8.0) * np.asarray(density + truncation)
 
     @cached_property

@@ -69,7 +69,10 @@ class Profile:
         """Delta at `epsilon`, in [0, inf]."""
         if epsilon == 0:
             # the total variation, the same in both directions: the one with smaller losses brackets it better
-            return delta_of(min(self.laws.values(), key=lambda law: law.max_loss), epsilon)
+            laws = sorted(self.laws.values(), key=lambda law: law.max_loss)
+            with suppress(NumericalError):
+                return delta_of(laws[0], epsilon)
+            return delta_of(laws[-1], epsilon)
         found = Bracket(0.0, 0.0)
         for law in self.laws.values():
             if found.lower > 0 and crude_delta(law, epsilon) <= found.lower:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
-from dprounds.accounting.lattice import Grid, fast_length
+from dprounds.accounting.lattice import LatticePlan, fast_length
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import search_saddle
@@ -79,7 +79,7 @@ FREQUENCIES = np.geomspace(9.6, 96.0, 16)
 LOG_REST = -46.0
 
 
-class _Plan(NamedTuple):
+class _Extent(NamedTuple):
     """A tilt, the ends of each part's losses, the period of the sum, and points at which K bounds its aliases.
 
     From the frequency `cutoff` on the spectrum of the sum seems to be negligible; it is infinite where none does.
@@ -167,35 +167,37 @@ class Sketch:
         self.start = found.t
         return found
 
-    def grids(self, epsilon: float, log_delta: float, precision: float) -> list[Grid]:
+    def plans(self, epsilon: float, log_delta: float, precision: float) -> list[LatticePlan]:
         """Lattices for epsilons near this one, the cheaper one first; the last one serves whatever the spectrum."""
-        plan = self._plan(epsilon, log_delta)
-        t = plan.t
-        widest = max(high - low for low, high in plan.ends)
+        extent = self._extent(epsilon, log_delta)
+        t = extent.t
+        widest = max(high - low for low, high in extent.ends)
         # the square of a step at which spreading costs all of epsilon
         square = 12.0 * max(epsilon, 1.0 / t) / ((t + 1.0) * self.total)
-        if not (0 < max(plan.period, widest) < math.inf and square > 0):
+        if not (0 < max(extent.period, widest) < math.inf and square > 0):
             raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
         # near 0 the body of the law counts, which a step must resolve whatever the tail needs
         resolution = RESOLUTION * math.hypot(epsilon, self.deviation)
-        length = max(plan.period, widest)
+        length = max(extent.period, widest)
         finest = min(math.sqrt(square * precision), resolution)
         step = short_binary_below(min(max(finest, length / MOST_POINTS), length / LEAST_POINTS))
         is_fine = step * step <= square * precision * LEAST_PRECISION / PRECISE
         found = []
         # else a coarse transform of all frequencies is the cheaper one
         if precision < COARSE or not is_fine or widest < LEAST_POINTS_OF_LAW * step:
-            few = self._few(plan, square, resolution, widest, precision if precision < COARSE else PRECISE)
+            few = self._few(extent, square, resolution, widest, precision if precision < COARSE else PRECISE)
             found = [] if few is None else [few]
         if is_fine:
-            found.append(self._grid(plan, step, 0, is_sparse=precision > PRECISE))
+            found.append(self._plan(extent, step, 0, is_sparse=precision > PRECISE))
         elif not found:
             raise NumericalError("The exact sum of this run needs more memory than is allowed.")
         return found
 
-    def _few(self, plan: _Plan, square: float, resolution: float, widest: float, precision: float) -> Grid | None:
+    def _few(
+        self, extent: _Extent, square: float, resolution: float, widest: float, precision: float
+    ) -> LatticePlan | None:
         """A lattice for which a few frequencies are likely to be enough, if there is one."""
-        frequencies = BEYOND_CUTOFF * plan.cutoff * plan.period / (2.0 * math.pi) + 1.0
+        frequencies = BEYOND_CUTOFF * extent.cutoff * extent.period / (2.0 * math.pi) + 1.0
         if not frequencies < MOST_FREQUENCIES:
             return None
         # as fine as is cheap; or else as need be; or else finer than the period of a transform would be
@@ -204,13 +206,13 @@ class Sketch:
         step = max(math.sqrt(square * PRECISION_OF_FEW), widest / cells[0])
         if step > needed:
             step = max(needed, widest / cells[1])
-        step = short_binary_below(max(min(step, resolution), plan.period / LONGEST))
-        points = math.ceil(plan.period / step)
-        if step > max(needed, plan.period / MOST_POINTS) or widest > 1.1 * step * cells[1]:
+        step = short_binary_below(max(min(step, resolution), extent.period / LONGEST))
+        points = math.ceil(extent.period / step)
+        if step > max(needed, extent.period / MOST_POINTS) or widest > 1.1 * step * cells[1]:
             return None
-        return self._grid(plan, step, math.ceil(frequencies)) if 4.0 * frequencies < points else None
+        return self._plan(extent, step, math.ceil(frequencies)) if 4.0 * frequencies < points else None
 
-    def _grid(self, plan: _Plan, step: float, frequencies: int, *, is_sparse: bool = False) -> Grid:
+    def _plan(self, extent: _Extent, step: float, frequencies: int, *, is_sparse: bool = False) -> LatticePlan:
         """The lattice of about this step, laid through the atoms of the first part that has any."""
         pair = next((pair for pair in self.pairs if pair is not None and pair[1] - pair[0] >= step), None)
         if pair is not None:
@@ -219,13 +221,13 @@ class Sketch:
         shifts = [0.0 if one is None else shift_through(one[0], step) for one in atoms]
         ends = tuple(
             (math.floor((low - shift) / step), math.ceil((high - shift) / step))
-            for (low, high), shift in zip(plan.ends, shifts, strict=True)
+            for (low, high), shift in zip(extent.ends, shifts, strict=True)
         )
         if not max(last - first for first, last in ends) <= LARGEST_LAW:
             raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
-        points = math.ceil(plan.period / step) + 8 if frequencies else fast_length(plan.period / step + 8.0)
+        points = math.ceil(extent.period / step) + 8 if frequencies else fast_length(extent.period / step + 8.0)
         knees = tuple(self._knee(part, step) if is_sparse and one is None else None for part, one in enumerate(atoms))
-        return Grid(step, ends, points, plan.t, plan.sides, frequencies, atoms, knees)
+        return LatticePlan(step, ends, points, extent.t, extent.sides, frequencies, atoms, knees)
 
     def _knee(self, part: int, step: float) -> int | None:
         """The number of the point beyond which there is so little, tilted, that sparse points hardly cost more."""
@@ -234,7 +236,7 @@ class Sketch:
         few = np.flatnonzero(beyond <= SPARSE_COST / SPARSE**2)
         return math.ceil(losses[few[0]] / step) if few.size else None
 
-    def _plan(self, epsilon: float, log_delta: float) -> _Plan:
+    def _extent(self, epsilon: float, log_delta: float) -> _Extent:
         """The tilt whose period is the shortest, of those at which the summands are not much larger than delta."""
         saddle = self.saddle(epsilon).t
         ends = self._ends(saddle, log_delta)
@@ -247,7 +249,7 @@ class Sketch:
         periods, chosen = _periods(tilts, epsilon, log_delta, at_sides[usable])
         best = int(np.argmin(periods))
         t = float(tilts[best])
-        return _Plan(t, ends, float(periods[best]), chosen[best][chosen[best] > 0], self._cutoff(t, ends))
+        return _Extent(t, ends, float(periods[best]), chosen[best][chosen[best] > 0], self._cutoff(t, ends))
 
     def _cutoff(self, t: float, ends: list[tuple[float, float]]) -> float:
         """About where the spectrum of the tilted sum becomes negligible; infinite where it is not seen to."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.cells import Cells, CellsOf, atoms_in_cells
 from dprounds.accounting.law import Family, Lattice, LossLaw, Slopes
-from dprounds.accounting.levels.steps import Turnable
+from dprounds.accounting.turnable import Turnable
 from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.numerics.cumulant import LawsAt
 from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixture_ulps

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.levels.plan import Block, LevelPlan, forward_power
-from dprounds.accounting.levels.steps import Factor, Grid, Step, Turnable
+from dprounds.accounting.levels.steps import Factor, Grid, Step
+from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import complex_expm1, exp_minus_tangent_at
 from dprounds.numerics.rotations import products, rotations, sums_of_rotations

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.levels.steps import Step, Turnable
+from dprounds.accounting.levels.steps import Step
+from dprounds.accounting.turnable import Turnable
 
 __all__ = ["Block", "LevelPlan", "Plan", "forward_power"]
 

@@ -10,18 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
-from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.quadrature import short_binary_below
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import erfc, log_ndtr
 
-__all__ = ["BOTH_ENDS", "Factor", "Grid", "Mean", "Step", "Turnable", "log_sum"]
+__all__ = ["BOTH_ENDS", "Factor", "Grid", "Mean", "Step", "log_sum"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -40,41 +40,6 @@ TERM_ROUNDINGS = 64.0
 
 # Values of v.
 MOST_POINTS = 2**13
-
-
-class Turnable(Protocol):
-    """One round of a sampled mechanism by its log-ratio v, which is normal under N, and analytic.
-
-    With ``w = 1 - rate + rate exp(v)``, P is w N and Q is N if the mixture comes first, and else P is N and Q is w N.
-    """
-
-    @property
-    def rate(self) -> float:
-        """The sampling rate, in (0, 1)."""
-        ...
-
-    @property
-    def mixture_first(self) -> bool:
-        """Whether P is the mixture."""
-        ...
-
-    @property
-    def mean(self) -> float:
-        """The mean of v under N."""
-        ...
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of v under N."""
-        ...
-
-    def log_density(self, v: Numbers) -> Numbers:
-        """The logarithm of the density of v under N, at real or complex points."""
-        ...
-
-    def log_mixture(self, v: Numbers) -> Numbers:
-        """log w, at real or complex points."""
-        ...
 
 
 def log_sum(exponents: Array) -> Array:
