@@ -55,6 +55,13 @@ SCENES: dict[str, tuple[str, dict[str, Any]]] = {
         "noise_multiplier",
         {"question": "rate", "noise_multiplier": 1.1, "dataset_size": 60000, "epochs": 60, **BUDGET},
     ),
+    **{
+        f"rounds, {sampling}": (
+            "noise_multiplier",
+            {"question": "rounds", "noise_multiplier": 1.1, "sampling": sampling, **BUDGET, **SAMPLED},
+        )
+        for sampling in ("allocation", "fixed-size", "shuffled")
+    },
     "Laplace rounds": (
         "noise_multiplier",
         {"question": "rounds", "mechanism": "laplace", "noise_multiplier": 10, **BUDGET, **SAMPLED},
