@@ -711,6 +711,18 @@ MUTANTS: dict[str, Mutant] = {
     "rotations: SPACING_ERROR": Mutant(
         zero("SPACING_ERROR", "numerics.rotations", value=1.0), ("tests/numerics/test_cumulant.py",)
     ),
+    "rotations: LONGEST_PRODUCT": Mutant(
+        zero("LONGEST_PRODUCT", "numerics.rotations", value=2**30), ("tests/numerics/test_cumulant.py",)
+    ),
+    "levels: exponentials of B": Mutant(
+        without(
+            "accounting.levels.one_round",
+            "OneRound.sums",
+            "np.exp(1j * np.multiply.outer(each, loss)) for each",
+            "1.0 + rotations(loss, tilted, each).turned for each",
+        ),
+        of_levels("test_far_up_a_turned_line_b_errs_by_less_than_its_bound"),
+    ),
     "cumulant: FIXED_ERROR": Mutant(zero("FIXED_ERROR", "numerics.cumulant"), TERMS),
     "checker: truncation": checker_with("    truncation = (", "    truncation = 0 * ("),
     "checker: a ceiling's angle": checker_with(

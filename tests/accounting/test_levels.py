@@ -408,31 +408,69 @@ def test_rounding_counts(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run.holds(run.line())
 
 
+def terms_of(one: OneRound, block: Block) -> list[tuple[Any, Any, Any, Any]]:
+    """For every point of v, in arbitrary precision: the loss, X, P, and the part of it below the high step."""
+    pair, high, found = one.pair, one.plan.high, []
+    assert pair.mixture_first
+    sigma, q, step = 1 / mpf(pair.deviation), mpf(pair.rate), mpf(one.grid.step)
+    for v in one.grid.v.tolist():
+        at = mpc(v, block.angle)
+        x = mp.exp(at)
+        w = 1 - q + q * x
+        density = mp.exp(-((sigma * (at - mpf(pair.mean))) ** 2) / 2) * sigma / mp.sqrt(2 * mp.pi)
+        inside = 1 if high is None else mp.erfc((x - mpf(high.at)) / (mpf(high.width) * mp.sqrt(2))) / 2
+        found.append((mp.log(w), x, density * step * w, inside))
+    return found
+
+
 def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
     """The same sum over the same points, in arbitrary precision: what is left is rounding, which the bound covers."""
     one = Broken(RARE).line()._levels[-1].one
-    pair, plan, grid = one.pair, one.plan, one.grid
-    assert pair.mixture_first
-    high = plan.high
+    plan = one.plan
     with mp.workdps(40):
-        sigma = 1 / mpf(pair.deviation)
-        q, step = mpf(pair.rate), mpf(grid.step)
         block = plan.blocks[0]
         m1, _, m_rounding, _ = one.sums(block)
+        terms = terms_of(one, block)
         for node in {0, (block.end - block.first) // 2, block.end - block.first - 1}:
             z = mpc(plan.t, plan.step * (block.first + node))
             total = -mpf(one.p) - z * mpf(one.excess)
-            for v in grid.v.tolist():
-                at = mpc(v, block.angle)
-                x = mp.exp(at)
-                w = 1 - q + q * x
-                loss = mp.log(w)
-                density = mp.exp(-((sigma * (at - mpf(pair.mean))) ** 2) / 2) * sigma / mp.sqrt(2 * mp.pi)
-                inside = 1 if high is None else mp.erfc((x - mpf(high.at)) / (mpf(high.width) * mp.sqrt(2))) / 2
-                weight = density * step * w * inside
+            for loss, _, weight, inside in terms:
                 tangents = (mp.exp(z * loss) - 1 - z * loss) + z * (mp.exp(-loss) - 1 + loss)
-                total += weight * tangents
+                total += weight * inside * tangents
             assert abs(mpc(complex(m1[node])) - total) <= mpf(float(m_rounding[node]))
+
+
+def test_far_up_a_turned_line_b_errs_by_less_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There B is far smaller than the sum of the moduli at the first node, to which no error may be relative."""
+    monkeypatch.setattr(place, "FEW_NODES", 0)  # so that there is a low step
+    line = line_of(6.72237043646181, 0.0004695971244659005, 2, "remove", 0.0018205, 3.069e-29)
+    one = next(level.one for level in line._levels if level.plan.low is not None)
+    plan, low = one.plan, one.plan.low
+    assert low is not None
+    block = plan.blocks[-1]
+    assert block.angle > 0
+    with np.errstate(all="ignore"):
+        _, b, _, b_rounding = one.sums(block)
+    with mp.workdps(40):
+        terms = terms_of(one, block)
+        z = mpc(plan.t, plan.step * (block.end - 1))
+        total = mpf(0)
+        for loss, x, weight, inside in terms:
+            above = mp.erfc((mpf(low.at) - x) / (mpf(low.width) * mp.sqrt(2))) / 2
+            total += weight * inside * above * mp.exp(z * loss)
+        assert abs(mpc(complex(b[-1])) - total) <= mpf(float(b_rounding[-1]))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "delta"),
+    [
+        (7.952754342690531, 7.65272513638169e-06, 7.084993565650488e-199),
+        (6.655668539274611, 5.173783717583367e-05, 8.985672025883729e-209),
+    ],
+)
+def test_two_rounds_cost_more_than_one_at_the_least_deltas(sigma: float, rate: float, delta: float) -> None:
+    step = PoissonSampled(Gaussian(sigma), rate)
+    assert (step * 2).epsilon(delta=delta) >= (step * 1).guarantee(delta=delta).lower
 
 
 def test_the_constants_of_the_proof_are_what_it_needs() -> None:

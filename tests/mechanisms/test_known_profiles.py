@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from dprounds import DiscreteGaussian, Gaussian, Laplace, PoissonSampled, RandomizedResponse
+from dprounds import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    DiscretePair,
+    Gaussian,
+    Laplace,
+    PoissonSampled,
+    RandomizedResponse,
+)
 from dprounds.mechanisms.base import Mechanism
 from tests.accounting.ways import by_lattice, by_line
 from tests.references.one_round import (
@@ -95,3 +103,37 @@ def test_more_rounds_cost_more_than_the_closed_form_of_one() -> None:
     step = PoissonSampled(Gaussian(1.1), 256 / 60_000)
     epsilons = [(step * n).epsilon(delta=1e-5) for n in (1, 2, 3, 5)]
     assert epsilons == sorted(epsilons)
+
+
+def geometric_delta(scale: float, rounds: int, epsilon: float) -> mpf:
+    """Of discrete Laplace noise, by the binomial law of how many losses are 1/b and not -1/b."""
+    likelier = 1 / (1 + mp.exp(-1 / mpf(scale)))
+    total = mpf(0)
+    for count in range(rounds + 1):
+        loss = (2 * count - rounds) / mpf(scale)
+        if loss > epsilon:
+            mass = mp.binomial(rounds, count) * likelier**count * (1 - likelier) ** (rounds - count)
+            total += mass * -mp.expm1(epsilon - loss)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_geometric_noise_is_bracketed_where_1_over_b_is_no_double(seed: int) -> None:
+    """Next to the largest loss delta moves by percents as epsilon moves by its last digit."""
+    rng = np.random.default_rng(seed)
+    scale, rounds = float(10 ** rng.uniform(-1, 1)), int(rng.integers(1, 30))
+    with mp.workdps(60):
+        largest = rounds / mpf(scale)
+        delta = float(geometric_delta(scale, rounds, largest * (1 - mpf(10) ** rng.uniform(-15, -1))))
+        if not delta > 1e-290:
+            return
+        found = (DiscreteLaplace(scale) * rounds).guarantee(delta=delta)
+        assert found.method == "exact"
+        assert geometric_delta(scale, rounds, mpf(found.lower)) >= mpf(delta) or found.lower == 0
+        assert geometric_delta(scale, rounds, mpf(found.upper)) <= mpf(delta)
+
+
+@pytest.mark.parametrize("masses", [[0.1] * 10, [0.7, 0.2, 0.1], [1 / 3] * 3, [0.999, 0.001]])
+def test_a_pair_of_equal_laws_costs_nothing(masses: list[float]) -> None:
+    """However their sum rounds."""
+    assert (DiscretePair(masses, masses) * 3).epsilon(delta=1e-5) == 0.0

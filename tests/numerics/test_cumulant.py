@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from dprounds.accounting.law import LOG_MOMENT_ERROR
 from dprounds.numerics import cumulant
 from dprounds.numerics.cumulant import TiltableLaw
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -31,6 +32,24 @@ def law(scale: float, share: float) -> tuple[Array, Array, Callable[[complex], A
             return mp.log(weights[0] * mp.exp(-mp.mpmathify(z) * a) + weights[1] * mp.exp(mp.mpmathify(z) * b))
 
     return log_weights, values, exact
+
+
+def test_a_million_equal_terms_do_not_round_alike() -> None:
+    """A randomized response whose likelier answer has many names, against its closed form."""
+    loss, names = 1.381726088105531, 2**20 - 1
+    with mp.workdps(40):
+        shares = [mp.exp(sign * mp.mpf(loss)) / (1 + mp.exp(sign * mp.mpf(loss))) for sign in (1, -1)]
+    log_weights = np.append(np.full(names, float(mp.log(shares[0] / names))), float(mp.log(shares[1])))
+    values = np.append(np.full(names, loss), -loss)
+    t, s = 1.0, 0.37 * np.arange(12.0)
+    line: NDArray[np.complex128] = np.asarray(t + 1j * s, dtype=np.complex128)
+    found = TiltableLaw(log_weights, values, np.ones(names + 1)).complex_cumulant(line)
+    with mp.workdps(40):
+        on_axis = shares[0] * mp.exp(t * mp.mpf(loss)) + shares[1] * mp.exp(-t * mp.mpf(loss))
+        for height, value in zip(s.tolist(), found.tolist(), strict=True):
+            z = mp.mpc(t, height)
+            exact = shares[0] * mp.exp(z * mp.mpf(loss)) + shares[1] * mp.exp(-z * mp.mpf(loss))
+            assert abs(mp.exp(mp.mpmathify(value)) - exact) <= 0.2 * LOG_MOMENT_ERROR * (1 + height * loss) * on_axis
 
 
 @given(scale=st.floats(-9.0, 2.0).map(lambda x: 10.0**x), share=st.floats(0.05, 1.0), t=st.floats(1e-6, 50.0))

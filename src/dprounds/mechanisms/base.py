@@ -312,13 +312,18 @@ class Mechanism(Release):
         )
 
     @property
+    def attacked(self) -> Mechanism:
+        """A mechanism that costs no more, to the last digit, and for whose pair `is_tight` says that it is real."""
+        return self
+
+    @property
     def is_tight(self) -> bool:
         """Whether its pair is one of real neighbours, also after many rounds; else `attack_law` says what they are."""
-        return True
+        return self.attacked is self
 
     def attack_law(self, direction: str) -> LossLaw:
         """The law of a pair of real neighbours, from which follows how much the truth is at least."""
-        return self.law(direction)
+        return self.attacked.law(direction)
 
     def integrated_law(self, direction: str) -> LossLaw | None:
         """A law whose integrated profile bounds that of all neighbours, given any past; None if only `law` does."""

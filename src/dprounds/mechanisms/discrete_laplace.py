@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -51,6 +52,13 @@ class DiscreteLaplace(Accounted, Mechanism):
         """The randomized response that is not cheaper: its size is the least double not below 1/b."""
         size = 1 / Fraction(self.noise_multiplier)
         return RandomizedResponse(ratio_above(size.numerator, size.denominator))
+
+    @property
+    def attacked(self) -> Mechanism:
+        """Where 1/b is no double, the randomized response of the next one below."""
+        response = self._response
+        is_double = Fraction(response.epsilon) * Fraction(self.noise_multiplier) == 1
+        return self if is_double else RandomizedResponse(math.nextafter(response.epsilon, 0.0))
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         return self._response._log_moment(z, direction)

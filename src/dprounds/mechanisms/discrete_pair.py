@@ -218,8 +218,10 @@ class _Atoms:
 
     def log_moment(self, z: Numbers) -> Numbers:
         """K at a row of points."""
-        if not self.losses.size or not (self.losses != 0).any():
-            return np.full_like(z, self.log_mass if self.losses.size else -math.inf)
+        if not self.losses.size:
+            return np.full_like(z, -math.inf)
+        if not (self.losses != 0).any():
+            return np.full_like(z, self.log_mass if self.infinite_mass else 0.0)
         if np.iscomplexobj(z):
             value: Numbers = self.law.complex_cumulant(z.astype(np.complex128))
         else:

@@ -182,11 +182,13 @@ class PoissonSampled(Accounted, Mechanism):
     @property
     def is_tight(self) -> bool:
         """Whether the pair is one of real neighbours: not that of a group that is replaced."""
-        return not self._members
+        return not self._members and self.mechanism.is_tight
 
     def attack_law(self, direction: str) -> LossLaw:
-        """Of real neighbours: all records of the group are replaced by empty ones."""
-        return self.law(direction) if self.is_tight else replace(self, relation=ZERO_OUT).law(REMOVE)
+        """Of real neighbours: all records of a group that is replaced are replaced by empty ones."""
+        if self._members:
+            return replace(self, relation=ZERO_OUT).law(REMOVE)
+        return self.law(direction) if self.is_tight else replace(self, mechanism=self.mechanism.attacked).law(direction)
 
     @cached_property
     def _other_pair(self) -> Mechanism | None:

@@ -41,7 +41,7 @@ MOST_TERMS = 2**25
 # --- What carries a proof; docs/theory/mechanisms.md.
 
 # In units of rounding: pairwise sums of up to 2^20 terms (20), exponentials and products (16), the final logarithm,
-# and quadrature errors of the callers below 1e-16 (1).
+# and quadrature errors of the callers below 1e-16 (1). No sum here is a matrix product: that adds one term to another.
 FIXED_ERROR = 64.0
 
 
@@ -177,11 +177,11 @@ class TiltableLaw:
             rotated[block] = rotated_sums(values, tilted, s[block])
         if cumulants[0] > FAR:
             with np.errstate(divide="ignore"):  # the moment function may have a zero off the real line
-                return np.asarray(peak + np.log(tilted.sum() + 1j * s * (tilted @ values) + rotated))
+                return np.asarray(peak + np.log(tilted.sum() + 1j * s * (tilted * values).sum() + rotated))
         # exp(zx) - 1 - zx = [exp(tx) - 1 - tx] + i s x (exp(tx) - 1) + exp(tx) [exp(isx) - 1 - isx]: each bracket is
         # small with its own exact smallness.
         along = _weighted_exp_minus_tangent(self.log_weights, t * values)
-        slope = (along + self._weights * t * values) @ values  # sum of w x (exp(tx) - 1)
+        slope = ((along + self._weights * t * values) * values).sum()  # sum of w x (exp(tx) - 1)
         excess = along.sum() + 1j * s * slope + np.exp(peak) * rotated + (t + 1j * s) * self._reverse.sum()
         return np.asarray(log1p_at(excess), dtype=np.complex128)
 

@@ -31,6 +31,10 @@ ComplexArray = NDArray[np.complex128]
 # Points are evenly spaced if each is within this part of itself of where it should be.
 SPACING_ERROR = 4.0 * UNIT_ROUNDOFF
 
+# A matrix product adds up to this number of terms one to another, and then such sums to each other: with 2^20 equal
+# terms, which round alike, K errs by less than a fifth of what is allowed. Measured, not proven.
+LONGEST_PRODUCT = 2**12
+
 # --- What only tunes speed.
 
 # Fewer evenly spaced points than the square of this are taken one by one.
@@ -63,7 +67,8 @@ def rotations(x: Numbers, weights: Numbers, s: Array) -> Rotations:
     if parts is None:
         angles = 1j * np.multiply.outer(s, x)
         turned = complex_expm1(angles)
-        return Rotations(turned, _minus_angles(angles, turned) @ weights)
+        bent = products(_minus_angles(angles, turned), np.asarray(weights, dtype=np.complex128)[None])
+        return Rotations(turned, bent[:, 0])
     left, right = (rotations(x, weights, part) for part in parts)
     turned = left.turned[:, None, :] * (1.0 + right.turned)
     turned += right.turned
@@ -87,7 +92,7 @@ def sums_of_rotations(left: Rotations, right: Rotations, weights: Numbers) -> Co
 def products(left: ComplexArray, right: ComplexArray) -> ComplexArray:
     """The products of all rows of one matrix with all rows of another."""
     total: ComplexArray = np.zeros((len(left), len(right)), dtype=np.complex128)
-    width = max(1, MOST_IN_ONE_THREAD // total.size)
+    width = max(1, min(MOST_IN_ONE_THREAD // total.size, LONGEST_PRODUCT))
     for start in range(0, left.shape[1], width):
         total += left[:, start : start + width] @ right[:, start : start + width].T
     return total

@@ -158,11 +158,12 @@ class OneRound:
         size += np.abs(z) * (float(np.abs(reverse) @ worn) + abs(self.excess))
         if plan.low is None:
             return m1, np.zeros(count, dtype=np.complex128), SUM_ERROR * size, np.zeros(count)
+        # exponentials themselves, and not one more than rotations: far up a turned line they are far below one
         tilted = tilted * Factor(plan.low, True).value(x)
-        whole = left.turned + 1.0
-        b = products(whole * tilted, right.turned + 1.0).ravel()[:count]
+        by_row, by_column = (np.exp(1j * np.multiply.outer(each, loss)) for each in (rows, columns))
+        b = products(by_row * tilted, by_column).ravel()[:count]
         heavy = np.abs(tilted) * worn
-        moduli = np.abs(whole)
+        moduli = np.abs(by_row)
         still, moving = np.repeat(moduli @ heavy, width)[:count], np.repeat(moduli @ (heavy * length), width)[:count]
         return m1, b, SUM_ERROR * size, SUM_ERROR * (still + (t + s) * moving)
 
