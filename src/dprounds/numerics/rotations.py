@@ -67,8 +67,7 @@ def rotations(x: Numbers, weights: Numbers, s: Array) -> Rotations:
     if parts is None:
         angles = 1j * np.multiply.outer(s, x)
         turned = complex_expm1(angles)
-        bent = products(_minus_angles(angles, turned), np.asarray(weights, dtype=np.complex128)[None])
-        return Rotations(turned, bent[:, 0])
+        return Rotations(turned, (_minus_angles(angles, turned) * weights).sum(axis=1))
     left, right = (rotations(x, weights, part) for part in parts)
     turned = left.turned[:, None, :] * (1.0 + right.turned)
     turned += right.turned
