@@ -99,7 +99,7 @@ class Profile:
         found = np.zeros(epsilons.shape, dtype=np.bool_)
         with suppress(NumericalError), WithinDoubles():
             for law in self.laws.values():
-                if law.has_cells:
+                if law.has_cells and not found.all():
                     found |= about_log_deltas(law, epsilons) > np.log(deltas) + MARGIN
         return found
 
