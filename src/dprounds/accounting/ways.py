@@ -86,8 +86,9 @@ def ways_to_sums(
     if summed is not None and not line_first:
         yield from _by_sum(law, summed(rounds), start)
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
-    # without a ceiling nothing but a virtual Gaussian ends a line, far up
-    on_line = law.lattice is not None or law.falls or (law.is_cheap and not is_aligned)
+    # without a ceiling nothing but a virtual Gaussian ends a line, far up; one without nodes says at once why
+    may_end = law.is_cheap or not law.most_nodes
+    on_line = law.lattice is not None or law.falls or (may_end and not is_aligned)
     has_levels = _has_levels(law)
     levels_first = has_levels and _levels_first(law)
     if levels_first:
