@@ -121,7 +121,7 @@ class FixedSizeSampled(Accounted, Mechanism):
     >>> step = FixedSizeSampled(Gaussian(2.2), batch_size=256, dataset_size=60_000)
     >>> found = (step * 14_062).guarantee(delta=1e-5)
     >>> found.method, round(found.lower, 4), round(found.upper, 4)
-    ('bound', 2.3816, 2.4258)
+    ('bound', 2.3816, 2.4256)
     """
 
     mechanism: Mechanism

@@ -72,8 +72,9 @@ def kept(parts: Sequence[tuple[float, T]]) -> Kept[T]:
 
     Examples
     --------
-    >>> kept([(0.5, "one"), (0.5, "two"), (2e-60, "three"), (2e-60, "four")])
-    Kept(parts=[(0.5, 'one'), (0.5, 'two')], rest=4e-60)
+    >>> parts, rest = kept([(0.5, "one"), (0.5, "two"), (2e-60, "three"), (2e-60, "four")])
+    >>> parts, f"{rest:.3g}"
+    ([(0.5, 'one'), (0.5, 'two')], '4e-60')
     """
     rest = np.append(np.cumsum([weight for weight, _ in parts][::-1])[::-1], 0.0)
     number = int(np.count_nonzero(rest > RAREST))
