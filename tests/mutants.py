@@ -36,6 +36,7 @@ WATCHED = ("tests/accounting/test_watched_line.py",)
 MODULUS = ("tests/numerics/test_modulus.py",)
 SAMPLED_LAPLACE = ("tests/mechanisms/test_sampled_laplace_decay.py",)
 INTEGRALS = ("tests/accounting/test_integrated.py",)
+INTEGRAL_TERMS = ("tests/accounting/test_integral_terms.py",)
 ORDERS = ("tests/mechanisms/test_integrated_order.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
@@ -431,14 +432,61 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "fixed_size_sampled: SQUARE_ERROR": Mutant(zero("SQUARE_ERROR", "mechanisms.fixed_size_sampled"), FIXED_SIZE),
     "integrated: SUM_ERROR": Mutant(zero("SUM_ERROR", "accounting.integrated"), INTEGRALS),
-    "integrated: the rounding of terms that cancel": Mutant(
-        without("accounting.integrated", "integrals_of_chords", " * (1.0 + 8.0 * UNIT_ROUNDOFF)", ""), INTEGRALS
+    "line: rounding of an integral": Mutant(
+        without(
+            "accounting.line", "Line.integrals_from_above", "(error * size).sum(axis=1)", "0.0 * error.sum(axis=1)"
+        ),
+        INTEGRAL_TERMS,
+    ),
+    "line: truncation of an integral": Mutant(
+        without(
+            "accounting.line",
+            "Line.integrals_from_above",
+            "rest + self._truncation(rows.log_scale, here) * (4.0 / self._last)",
+            "rest",
+        ),
+        INTEGRAL_TERMS,
+    ),
+    "line: transform of an integral": Mutant(
+        without("accounting.line", "Line.integrals_from_above", " + self.norm_error * self._integral_kernel_norm", ""),
+        INTEGRAL_TERMS,
+    ),
+    "line: relative error of an integral": Mutant(
+        without(
+            "accounting.line",
+            "Line.integrals_from_above",
+            "(value + rest) * (1.0 + self.relative_error) + self.relative_error * rest",
+            "value + rest",
+        ),
+        INTEGRAL_TERMS,
+    ),
+    "line: blur of an integral": Mutant(
+        without(
+            "accounting.line",
+            "Line.integrals_from_above",
+            "(blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur))",
+            "0.0",
+        ),
+        INTEGRAL_TERMS,
+    ),
+    "integrated: what is missing from a lattice": Mutant(
+        without(
+            "accounting.integrated",
+            "_Place.integrals",
+            "(line.missing * np.maximum(last - x, 0.0) + beyond)",
+            "0.0 * last",
+        ),
+        INTEGRAL_TERMS,
+    ),
+    "grouped_batches: a rest without end": Mutant(
+        without("mechanisms.grouped_batches", "with_rest", "p[-1] += rest", ""),
+        ("tests/mechanisms/test_groups_in_batches.py",),
     ),
     "integrated: whether a root is too large": Mutant(
         without("accounting.integrated", "largest_ratio", "exp_minus_tangent(y) < level", "y > 0"), INTEGRALS
     ),
     "integrated: what is beyond the last place": Mutant(
-        zero("crude_integral", "accounting.integrated", value=lambda *_: 0.0), INTEGRALS
+        zero("crude_integrals", "accounting.integrated", value=lambda law, t, x: 0.0 * x), INTEGRALS
     ),
     "integrated: the condition on the rate of an emptied record": Mutant(
         without("mechanisms.fixed_size_sampled", "_is_rare_enough", "* (1.0 + math.exp(exponent))", ""), ORDERS

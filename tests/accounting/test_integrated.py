@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
-from dprounds.accounting.crude import crude_integral
-from dprounds.accounting.integrated import IntegratedProfile, _integrals, integrals_of_chords, largest_ratio
+from dprounds.accounting.crude import crude_integrals
+from dprounds.accounting.integrated import IntegratedProfile, _Place, integrals_of_chords, largest_ratio
+from dprounds.accounting.levels.by_levels import ByLevels
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.sums import WithinDoubles
 from tests.references import integrated as reference
 
 SHIFTS = np.array([1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 30.0, 1e3, 1e6])
@@ -29,7 +31,7 @@ def test_one_value_of_k_bounds_the_integral_where_delta_is_one() -> None:
     """The bound of delta there is far above one, and so is what it says of the integral."""
     law = Gaussian(1 / 300).law() * 1
     # the integral of (1 - e^(x - L))_+ over x from 4500 on is E[(L - 4500)_+] less one at most, L normal about 45000
-    assert crude_integral(law, 4500.0) >= 45_000 - 4500 - 1
+    assert crude_integrals(law, np.array([1e-3, 0.3, 1.0]), np.array([4500.0]))[0] >= 45_000 - 4500 - 1
 
 
 def test_a_root_that_is_too_large_tells_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +46,7 @@ def test_a_sum_of_chords_is_not_below_that_of_its_terms() -> None:
     for _ in range(40):
         x = np.cumsum(random.random(200)) * 0.01
         deltas = np.sort(random.random(200))[::-1] * 1e-5
-        _, found = integrals_of_chords(np.empty(0), x, deltas, 1e-9)
+        found = integrals_of_chords(x, deltas, 1e-9)
         total = Fraction(1e-9)
         for i in range(198, -1, -1):
             h = Fraction(float(x[i + 1])) - Fraction(float(x[i]))
@@ -53,30 +55,48 @@ def test_a_sum_of_chords_is_not_below_that_of_its_terms() -> None:
             assert Fraction(float(found[i])) >= total
 
 
-def test_next_to_zero_a_chord_below_it_is_not_below_what_it_is() -> None:
-    """Its two terms are a hundred million times as large as their sum, and so is their rounding."""
-    below = -np.geomspace(1e-9, 1e-7, 100)
-    _, found = integrals_of_chords(below, np.array([0.0, 1e-9]), np.array([1e-15, 0.0]), 0.0)
-    with mp.workdps(40):
-        later = mp.mpf(1e-9) / 2 - mp.mpf(1e-9) ** 2 / 12
-        above = (mp.mpf(1e-9) - later) * mp.mpf(1e-15)
-        for place, integral in zip(below.tolist(), found, strict=False):
-            exact = -mp.mpf(place) + mp.expm1(mp.mpf(place)) * (1 - mp.mpf(1e-15)) + above
-            assert mp.mpf(float(integral)) >= exact
-
-
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 4.0])
 @pytest.mark.parametrize("near", [0.0, 0.3, 2.0])
 def test_integrals_of_a_normal_profile_are_not_below_them_and_close(sigma: float, near: float) -> None:
-    """Below 0 too, where one chord bounds all of the profile."""
-    law = Gaussian(sigma).as_run().law()
-    x, found = _integrals(law, np.array([near]))
-    with mp.workdps(30):
-        for i in range(0, x.size, 7):
-            exact = reference.normal_integral(1.0 / sigma, float(x[i]))
-            assert mp.mpf(float(found[i])) >= exact
-            if 0 <= x[i] <= near:
-                assert float(found[i]) <= 1.02 * exact
+    """Below 0 too, and far from the place that the line was made for."""
+    place = _Place(Gaussian(sigma).as_run().law(), near)
+    for at in np.linspace(-2.0, 2.0, 5):
+        x = near + float(at) / place.rate
+        found = float(place.integrals(np.array([x]))[0])
+        with mp.workdps(30):
+            exact = reference.normal_integral(1.0 / sigma, x)
+            assert mp.mpf(found) >= exact
+            assert found <= (1 + 1e-7) * exact or abs(at) > 1
+
+
+def test_integrals_by_chords_are_not_below_those_of_a_line_and_close() -> None:
+    """Of rounds that levels tell, and a lattice as well."""
+    law = PoissonSampled(Gaussian(1.0), 0.001).law() * 100
+    by_line, by_chords = _Place(law, 1.0), _Place(law, 1.0)
+    with WithinDoubles():
+        by_chords._sum = ByLevels(law).sums(1.0).above
+    x, found = by_chords._by_chords
+    near = x < 1.0 + 2.0 / by_line.rate
+    assert (found[near] >= by_line.integrals(x[near]) * (1.0 - 1e-6)).all()
+    assert (found[near] <= by_line.integrals(x[near]) * 1.01).all()
+
+
+def test_what_is_beyond_the_last_chord_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a few values of K, where no lattice tells it."""
+    monkeypatch.setattr(_Place, "_beyond_chords", lambda *_: None)
+    law = PoissonSampled(Gaussian(1.0), 0.001).law() * 100
+    place = _Place(law, 1.0)
+    with WithinDoubles():
+        place._sum = ByLevels(law).sums(1.0).above
+    x, found = place._by_chords
+    assert x[-1] > 1.0 + 3.0 / place.rate
+    assert 0.0 < found[-1] < found[-2]
+
+
+def test_a_place_that_is_far_off_is_left() -> None:
+    """The epsilon that is given may be far below the law's own, as that of a weak attack is."""
+    profile = IntegratedProfile((PoissonSampled(Gaussian(1.0), 0.01) * 2000).laws)
+    assert profile.epsilon(1e-6, near=0.5) == pytest.approx(profile.epsilon(1e-6, near=3.0), rel=1e-4)
 
 
 @pytest.mark.parametrize(("distance", "epsilon"), [(0.25, 0.0), (0.25, 1.0), (1.0, 0.1), (1.0, 4.0), (3.0, 12.0)])

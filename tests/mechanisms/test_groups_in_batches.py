@@ -22,7 +22,7 @@ from dprounds import (
 )
 from dprounds.accounting.cells import Cells
 from dprounds.accounting.profile import Profile
-from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, log_mean_exp, mixed_cells
+from dprounds.mechanisms.grouped_batches import Part, chances_in_batch, kept, log_mean_exp, mixed_cells
 
 Array = NDArray[np.float64]
 RELATIONS = ("replace-one", "zero-out")
@@ -205,3 +205,18 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         FixedSizeSampled(Gaussian(1.0), 10, 500, group_size=101)
     with pytest.raises(ParameterError, match=r"group_size must be an integer in \[1, 1000\], got 0"):
         Shuffled(Gaussian(1.0), 10, group_size=0)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_numbers_that_are_too_rare_count_as_losses_without_end(relation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The larger the part that counts so, the larger is delta, by no more than its weight in all rounds."""
+    step = FixedSizeSampled(Gaussian(8.0), 100, 10_000, relation=relation, group_size=6)
+    exact = (step * 50).account.profile.delta(2.0).upper
+    monkeypatch.setattr("dprounds.mechanisms.grouped_batches.RAREST", 1e-3)
+    few = FixedSizeSampled(Gaussian(8.0), 100, 10_000, relation=relation, group_size=6)
+    weight = sum(weight for weight, _ in few._members[2:])
+    assert len(kept(few._members).parts) < 4
+    laws = {direction: few._mixed_law(direction, {}) * 50 for direction in few.directions}
+    found = Profile(laws).delta(2.0).upper
+    rest = kept(few._members).rest
+    assert exact + 0.5 * rest <= found <= exact + 50.0 * weight

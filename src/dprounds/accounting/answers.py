@@ -38,6 +38,12 @@ CLOSE = 1e-3
 # An epsilon by an integral that is no further above what an attack proves is not compared with that by the profile, or
 # with that of the best order, which is far above both.
 NEAR_ATTACK, CLOSE_TO_ATTACK = 1.02, 1.2
+# Of fewer rounds the profile may tell all that there is.
+FEW_ROUNDS = 64
+# The part of epsilon that a lattice may cost where an attack tells the lower end. An upper end that is as near that one
+# is looked at again, as closely as can be.
+ROUGHLY = 1e-6
+NEARLY_SHOWN = 1.0 + 1e-5
 # From this part of the largest loss on, the best order is asked too, unless epsilon is known to its last digits.
 NEAR_LARGEST_LOSS = 0.99
 LAST_DIGITS = 1e-15
@@ -96,6 +102,10 @@ class Account:
         return all(law.is_attained for law in (self._attack_laws or self.laws).values())
 
     @cached_property
+    def _rounds(self) -> int:
+        return max(law.rounds for law in self.laws.values())
+
+    @cached_property
     def _largest_loss(self) -> float:
         return max(law.max_loss for law in self.laws.values())
 
@@ -124,15 +134,25 @@ class Account:
         least = math.inf
         with suppress(NumericalError):
             least = self.integrals.epsilon(delta, near=self._shown(delta))
-            if least <= NEAR_ATTACK * self._shown(delta) or self.profile.seems_above(least, delta):
+            is_near = least <= NEAR_ATTACK * self._shown(delta) and self._rounds >= FEW_ROUNDS
+            if is_near or self.profile.seems_above(least, delta):
                 return Bracket(0.0, least)
         try:
-            found = self.profile.epsilon(delta)
+            found = self._rough_profile.epsilon(delta)
+            if found.upper <= NEARLY_SHOWN * self._shown(delta):
+                found = self.profile.epsilon(delta)
         except NumericalError:
             if least == math.inf:
                 raise
             found = Bracket(0.0, least)
         return Bracket(min(found.lower, least), min(found.upper, least))
+
+    @cached_property
+    def _rough_profile(self) -> Profile:
+        """The profile from above, a little less closely, where attacks tell how low it may be."""
+        if self.integrals is None or self._rounds == 1:  # then its lower end may be that of neighbours
+            return self.profile
+        return Profile({direction: law.from_above(ROUGHLY) for direction, law in self.laws.items()})
 
     def _exact_guarantee(self, delta: float, found: Bracket, *, from_above: bool) -> Guarantee:
         is_close = self.integrals is not None and found.upper <= CLOSE_TO_ATTACK * self._shown(delta)
@@ -191,7 +211,7 @@ class Account:
         least = float(self.integrated_deltas(np.array([epsilon]))[0])
         if 0 < least < 1 and self.profile.seems_above(epsilon, least):
             return least, True
-        lower, upper = self.profile.delta(epsilon)
+        lower, upper = self._rough_profile.delta(epsilon)
         return min(upper, least), min(upper, least) - lower <= CLOSE * min(upper, least)
 
     def integrated_deltas(self, epsilons: Array) -> Array:
@@ -203,18 +223,28 @@ class Account:
                 found[is_finite] = self.integrals.deltas(epsilons[is_finite])
         return found
 
+    def _not_above(self, epsilons: Array, deltas: Array) -> NDArray[np.intp]:
+        """Where the profile may be below what integrals prove; as a rule it tells by how much it is above."""
+        known = np.flatnonzero((deltas > 0) & (deltas < 1))
+        is_above = np.zeros(deltas.shape, dtype=np.bool_)
+        if known.size:
+            is_above[known] = self.profile.seem_above(epsilons[known], deltas[known])
+        return np.flatnonzero(~is_above)
+
     def deltas(self, epsilons: Array, method: str | None, *, most_nodes: int | None = None) -> Array:
         """Delta at every epsilon of a row, from above, on lines of no more nodes than are given."""
         by = self.chosen(method)
         if by != "exact":
             return np.array([self._delta_by_orders(epsilon, by) for epsilon in epsilons.tolist()])
+        upper = self.integrated_deltas(epsilons)
+        asked = self._not_above(epsilons, upper)
         try:
-            upper = self.profile.deltas(epsilons, most_nodes=most_nodes, all_or_none=method is not None).upper
+            profile = self.profile.deltas(epsilons[asked], most_nodes=most_nodes, all_or_none=method is not None)
         except NumericalError as trouble:
             if method is not None:
                 raise _with_advice(trouble) from trouble
-            upper = np.full_like(epsilons, np.inf)
-        upper = np.minimum(upper, self.integrated_deltas(epsilons))
+        else:
+            upper[asked] = np.minimum(upper[asked], profile.upper)
         # an epsilon whose delta the row does not prove is computed alone, if there are few such
         missing = np.flatnonzero(upper == np.inf)
         for i in missing.tolist():
@@ -238,9 +268,12 @@ class Account:
         upper = np.full_like(epsilons, np.inf)
         is_close = np.zeros(epsilons.shape, dtype=np.bool_)
         if self.laws:
-            lower, upper = self.profile.deltas(epsilons, all_or_none=False)
-            upper = np.minimum(upper, self.integrated_deltas(epsilons))
-            is_close = np.isfinite(upper) & (upper - lower <= CLOSE * upper)
+            upper = self.integrated_deltas(epsilons)
+            asked = self._not_above(epsilons, upper)
+            is_close = np.ones_like(is_close)
+            found = self.profile.deltas(epsilons[asked], all_or_none=False)
+            least = np.minimum(upper[asked], found.upper)
+            upper[asked], is_close[asked] = least, np.isfinite(least) & (least - found.lower <= CLOSE * least)
         for i in np.flatnonzero(~is_close).tolist():
             upper[i] = min(upper[i], self.delta(float(epsilons[i]), None))
         return upper

@@ -6,6 +6,7 @@ import math
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
 from dprounds.accounting.line import log_zeta
@@ -13,9 +14,10 @@ from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
-from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["about_saddle", "crude_delta", "crude_delta_at", "crude_integral"]
+__all__ = ["about_saddle", "crude_delta", "crude_delta_at", "crude_integrals"]
+
+Array = NDArray[np.float64]
 
 # These tune tightness.
 # Where one value of K bounds delta, if no saddle point is found.
@@ -35,18 +37,19 @@ def crude_delta(law: Composition, epsilon: float) -> float:
         return 1.0
 
 
-def crude_integral(law: Composition, epsilon: float) -> float:
-    """An upper bound of the integral of delta from epsilon on, from one value of K: each delta falls as exp(-t x)."""
-    if not epsilon < law.max_loss and not law.infinite_mass:
-        return 0.0
+def crude_integrals(law: Composition, t: Array, epsilons: Array) -> Array:
+    """Upper bounds of the integrals of delta from these epsilons on, by K at some points: delta falls as exp(-t x)."""
     if law.infinite_mass:
-        return math.inf
+        return np.full_like(epsilons, math.inf)
     with WithinDoubles():
-        saddle = about_saddle(law, epsilon, 1.0)
-        exponent = _log_crude_delta(law, saddle, epsilon)
-        if not exponent < LARGEST_EXPONENT:  # also where it is not a number
-            return math.inf
-        return math.exp(exponent) / saddle.t * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        values = np.asarray(np.real(law.log_moment(t)))
+        on_axis = np.array([law.error_on_axis(one) for one in t.tolist()])
+        falls = np.multiply.outer(epsilons, t)
+        # a thousand times the error that K may have, since this is not to be close
+        error = 1000.0 * LOG_MOMENT_ERROR * (np.abs(values) + np.abs(falls) + 1.0) + on_axis
+        exponents = log_zeta(t) - np.log(t) + values - falls + error
+        exponents = np.where(exponents < LARGEST_EXPONENT, exponents, math.inf)  # also what is not a number
+        return np.where(epsilons < law.max_loss, np.exp(exponents.min(axis=1)), 0.0)
 
 
 def crude_delta_at(law: Composition, saddle: Saddle, epsilon: float) -> float:

@@ -32,7 +32,6 @@ __all__ = [
     "deltas_of",
     "epsilon_of",
     "is_met",
-    "is_smooth",
     "seems_met",
 ]
 
@@ -364,7 +363,7 @@ def _is_met_further_out(law: Composition, t: float, epsilon: float, delta: float
     return False
 
 
-def is_smooth(law: Composition) -> bool:
+def _is_smooth(law: Composition) -> bool:
     """Whether there are enough rounds, and the record is in enough of them, for Laplace's method."""
     seen = math.fsum(rounds * part.seen for part, rounds in law.parts)
     return law.rounds >= LEAST_ROUNDS_OF_LAPLACE and seen >= LEAST_SEEN_OF_LAPLACE
@@ -372,7 +371,7 @@ def is_smooth(law: Composition) -> bool:
 
 def seems_met(law: Composition, epsilon: float, delta: float) -> bool:
     """Whether Laplace's method finds `delta` met at `epsilon`, for a law that has no line: no proof."""
-    if law.most_nodes or not law.has_cells or not is_smooth(law):
+    if law.most_nodes or not law.has_cells or not _is_smooth(law):
         return False
     with suppress(NumericalError), WithinDoubles():
         return Sketch(law).saddle(epsilon).log_delta(epsilon) < math.log(delta) - MARGIN_BELOW

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -280,6 +280,15 @@ class Composition:
     def lattice_precision(self) -> float:
         """The part of epsilon that a lattice may cost, if more than the least."""
         return max((law.lattice_precision for law, _ in self.parts), default=0.0)
+
+    def from_above(self, precision: float) -> Composition:
+        """The same for bounds from above alone, for which a lattice may cost this part of epsilon."""
+        return Composition(
+            tuple(
+                (replace(law, is_attained=False, lattice_precision=max(law.lattice_precision, precision)), rounds)
+                for law, rounds in self.parts
+            )
+        )
 
     def expand(self, t: float) -> Saddle:
         r"""K at t, and what a line there needs of its surroundings.

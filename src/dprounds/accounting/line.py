@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Lattice
 from dprounds.errors import NumericalError
+from dprounds.numerics.cancellation import exp_minus_tangent, gamma2_cdf
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, below
 
@@ -68,6 +69,7 @@ class _Rows(NamedTuple):
     exponents: Array  # the size of what the exponent of each term was summed from
     kernel: ComplexArray  # a row, or one for each row where losses lie on a lattice
     slope_kernel: ComplexArray
+    distance: Array  # of each epsilon from the first point of the lattice, if there is one
 
 
 def log_zeta(t: Array) -> Array:
@@ -179,6 +181,36 @@ class Line:
         margin = blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)
         return Brackets(self._bracket(epsilon + margin).lower, self._bracket(epsilon - margin).upper)
 
+    def integrals_from_above(self, epsilon: Array) -> Array:
+        r"""Upper bounds of :math:`\int_\varepsilon^\infty\delta(x)\,dx` over the finite losses, for a row of epsilons.
+
+        What is `missing` is left out. It is infinite where the digits do not tell.
+
+        Theorem
+        -------
+        docs/theory/fixed-size.md, "What is computed".
+        """
+        found = np.full_like(epsilon, math.inf)
+        if self.relative_error > LARGEST_RELATIVE_ERROR:
+            return found
+        blur = 0.0 if self.lattice is None else self.lattice.blur
+        lower = epsilon - (blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)) if blur else epsilon
+        for block in self._blocks(epsilon.size):
+            here = lower[block]
+            rows = self._table(here)
+            kernel, size = self._integral_kernel(rows.distance)
+            modulus = np.abs(rows.terms)
+            error = SUMMAND_ERROR * modulus * rows.exponents + self._moment_errors(modulus)
+            value = (rows.terms * kernel).real.sum(axis=1)
+            # nodes beyond the last add at most 4/S of what they add to delta
+            rest = (error * size).sum(axis=1) + self.norm_error * self._integral_kernel_norm
+            rest = rest + self._truncation(rows.log_scale, here) * (4.0 / self._last)
+            most = (value + rest) * (1.0 + self.relative_error) + self.relative_error * rest
+            with np.errstate(over="ignore"):
+                bound = above(np.exp(np.minimum(rows.log_scale, LARGEST_LOG_SCALE)) * most)
+            found[block] = np.where((rows.log_scale < LARGEST_LOG_SCALE) & (most >= 0.0), bound, math.inf)
+        return found
+
     def value_and_slope(self, epsilon: float) -> tuple[float, float]:
         """The sum as computed and its derivative in epsilon, for Newton's method: not a bound."""
         rows = self._table(np.array([epsilon]))
@@ -284,7 +316,7 @@ class Line:
         """The summands for every epsilon of a block."""
         z, (exponent, size), live = self.nodes, self._exponents, self._live
         kernel, slope_kernel = self._kernels
-        point = epsilon
+        point, distance = epsilon, np.zeros(())
         if self.lattice is not None:
             point, distance = np.array([self._first_point(one) for one in epsilon.tolist()]).T
             a, fall = float(self.lattice.step), np.exp(-distance)
@@ -296,7 +328,29 @@ class Line:
         terms = np.zeros((point.size, z.size), dtype=np.complex128)
         terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
         exponents = size + np.multiply.outer(np.abs(point), self._distances)
-        return _Rows(log_scale, terms, exponents, kernel, slope_kernel)
+        return _Rows(log_scale, terms, exponents, kernel, slope_kernel, distance)
+
+    def _integral_kernel(self, distance: Array) -> tuple[ComplexArray, Array]:
+        r"""The kernel of the integral of delta, and the sizes of what it is summed from.
+
+        With :math:`r = e^{-az}` and d the distance it is, on a lattice,
+
+        .. math:: \sum_{j\ge0} r^j \zeta(d + ja) = \frac{\zeta(d)}{1 - re^{-a}}
+                  + \frac{d\,r\,(1-e^{-a})}{(1-r)(1-re^{-a})}
+                  + \frac{r\,[\zeta(a) + r\,(1 - (1+a)e^{-a})]}{(1-r)^2(1-re^{-a})} .
+        """
+        kernel, once = self._kernels
+        if self.lattice is None:
+            found = np.asarray(kernel / self.nodes)
+            return found, np.abs(found)
+        a, r = float(self.lattice.step), self._one_step
+        near, far = float(exp_minus_tangent(np.array(-a))), float(gamma2_cdf(np.array(a)))
+        linear = -math.expm1(-a) * (r * kernel)
+        rest = r * kernel / -np.expm1(-self.nodes * a)
+        constant, size = rest * (near + r * far), np.abs(rest) * (near + np.abs(r) * far)
+        square = exp_minus_tangent(-distance)
+        found = np.multiply.outer(square, once) + np.multiply.outer(distance, linear) + constant
+        return found, np.multiply.outer(square, np.abs(once)) + np.multiply.outer(distance, np.abs(linear)) + size
 
     @cached_property
     def _live(self) -> slice | NDArray[np.intp]:
@@ -411,3 +465,17 @@ class Line:
         around = -math.expm1(-t * 2.0 * math.pi / self.step)
         # the scale of the sum is taken at the first point above epsilon, and the kernel's from epsilon on
         return math.exp(t * a) * (own + near * (1.0 / around - 1.0))
+
+    @cached_property
+    def _integral_kernel_norm(self) -> float:
+        """The same for the kernel of the integral, exp(-t d) (d - 1 + exp(-d)), which is at most d and d²/2 times that.
+
+        Its logarithm is concave, so that its square rises and falls.
+        """
+        if not self.norm_error or self.lattice is None:
+            return 0.0
+        t, a, period = self.t, float(self.lattice.step), 2.0 * math.pi / self.step
+        own = math.sqrt(min(0.25 / t**3, 0.1875 / t**5) / a + min(1.0 / (math.e * t), 2.0 / (math.e * t) ** 2) ** 2)
+        plain, linear = 1.0 / math.sqrt(-math.expm1(-2.0 * t * a)), math.sqrt(0.25 / t**3 / a + (math.e * t) ** -2)
+        around = 1.0 / -math.expm1(-t * period) - 1.0
+        return math.exp(t * a) * (own + around * (linear + period * (1.0 + around) * plain))

@@ -21,11 +21,11 @@ from dprounds.accounting.direction import (
     deltas_of,
     epsilon_of,
     is_met,
-    is_smooth,
     seems_met,
 )
 from dprounds.accounting.law import Composition
-from dprounds.accounting.place import saddle_at_epsilon
+from dprounds.accounting.levels.rough_profile import about_log_deltas
+from dprounds.accounting.sketch import likely_saddle
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.accounting.ways import Way
 from dprounds.errors import NumericalError
@@ -35,8 +35,11 @@ __all__ = ["Profile"]
 
 Array = NDArray[np.float64]
 
-# It only tunes speed: by how much, as a logarithm, Laplace's method may be off.
+# These only tune speed: by how much, as a logarithm, a rough picture may be off, and Laplace's method. That is asked of
+# more rounds than the third of these, whose lattices have lost so many digits that a search would not settle on them.
+MARGIN = 0.05
 MARGIN_OF_LAPLACE = 0.5
+MOST_ROUNDS_OF_LATTICES = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +98,22 @@ class Profile:
         return self._epsilon(delta, from_below=True).lower
 
     def seems_above(self, epsilon: float, delta: float) -> bool:
-        """Whether Laplace's method finds delta at `epsilon` above `delta`, after many rounds: no proof."""
-        if not all(is_smooth(law) for law in self.laws.values()):
-            return False
+        """Whether rough pictures of the laws put delta at `epsilon` above `delta`: no proof."""
+        return bool(self.seem_above(np.array([epsilon]), np.array([delta]))[0])
+
+    def seem_above(self, epsilons: Array, deltas: Array) -> NDArray[np.bool_]:
+        """The same for a row of them."""
+        found = np.zeros(epsilons.shape, dtype=np.bool_)
         with suppress(NumericalError), WithinDoubles():
-            return any(
-                saddle_at_epsilon(law, epsilon).log_delta(epsilon) > math.log(delta) + MARGIN_OF_LAPLACE
-                for law in self.laws.values()
-            )
-        return False
+            for law in self.laws.values():
+                if found.all():
+                    break
+                if law.rounds > MOST_ROUNDS_OF_LATTICES:
+                    about = [likely_saddle(law, epsilon).log_delta(epsilon) for epsilon in epsilons.tolist()]
+                    found |= np.array(about) > np.log(deltas) + MARGIN_OF_LAPLACE
+                elif law.has_cells:
+                    found |= about_log_deltas(law, epsilons) > np.log(deltas) + MARGIN
+        return found
 
     def _epsilon(self, delta: float, *, from_below: bool = False) -> Bracket:
         found: Bracket = Bracket(0.0, 0.0)

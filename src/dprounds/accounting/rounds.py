@@ -14,6 +14,7 @@ from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.root import guessed_root
+from dprounds.accounting.sketch import likely_saddle
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.errors import NumericalError
 from dprounds.numerics.search import RootSearch, root_by_secants
@@ -42,6 +43,9 @@ LONGEST = 1.0
 # Laplace's method is off by more than this, and its first guess may be off by much more.
 NEAR_BY_LAPLACE = 1e-2
 FAR = 6.0
+# Where it finds nothing, it is asked again from so many rounds on that the record is expected in this number of them.
+LIKELY = 10.0
+TINY = 1e-300
 # Its slope is a difference between this part of the rounds and them.
 MORE = 1.1
 # A step of Newton's method that is so short leaves about the square of it.
@@ -81,12 +85,17 @@ def rounds_by_laplace(
     """
 
     def excess(rounds: float) -> float:
-        return saddle_at_epsilon(law_of(max(round(rounds), 1)), epsilon).log_delta(epsilon) - math.log(delta)
+        return likely_saddle(law_of(max(round(rounds), 1)), epsilon).log_delta(epsilon) - math.log(delta)
 
-    found = root_by_secants(
-        excess, guess, slope=GROWTH, settled=NEAR_BY_LAPLACE, longest=FAR, most_steps=MOST_SECANTS_OF_SUMS
-    )
-    rounds = max(round(guess if found is None else found), 1)
+    rounds, likely = guess, LIKELY / max(law_of(1).seen, TINY)
+    for start in (guess, likely) if guess < likely else (guess,):
+        found = root_by_secants(
+            excess, start, slope=GROWTH, settled=NEAR_BY_LAPLACE, longest=FAR, most_steps=MOST_SECANTS_OF_SUMS
+        )
+        if found is not None:
+            rounds = found
+            break
+    rounds = max(round(rounds), 1)
     more = math.ceil(MORE * rounds)
     slope = (excess(more) - excess(rounds)) / math.log(more / rounds)
     return float(rounds), slope if 0 < slope < math.inf else GROWTH

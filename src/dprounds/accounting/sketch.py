@@ -6,6 +6,7 @@ It proves nothing: every line bounds its own errors, and a lattice that suits it
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -15,16 +16,18 @@ from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
 from dprounds.accounting.lattice import LatticePlan, fast_length
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import log_zeta
-from dprounds.accounting.place import search_saddle
+from dprounds.accounting.place import saddle_at_epsilon, search_saddle
 from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.quadrature import short_binary_below
 
-__all__ = ["COARSE", "PRECISE", "Sketch"]
+__all__ = ["COARSE", "PRECISE", "Sketch", "likely_saddle"]
 
 Array = NDArray[np.float64]
 
 # All of these tune speed and tightness.
+# Laws whose picture is remembered, 50 kB each.
+MOST_PICTURES = 64
 # Spreading raises epsilon by about (t + 1) T h^2 / 12 and merging lowers it by half of that: the step makes this part
 # of epsilon, or of 1/t where epsilon is less than that. The coarse one is for lattices that only estimate epsilon.
 PRECISE = 1e-7
@@ -46,6 +49,8 @@ MOST_CELLS = 2**15
 LEAST_POINTS_OF_LAW = 512
 # The part of what spreading costs that sparse points may add to it.
 SPARSE_COST = 0.1
+# Lattices that may cost no more than this part of epsilon have no sparse points.
+SPARSE_FROM = 2e-6
 # Points of one round's law that are never exceeded.
 LARGEST_LAW = 2**20
 # Frequencies, and their products with points.
@@ -92,6 +97,20 @@ class _Extent(NamedTuple):
     cutoff: float
 
 
+@lru_cache(maxsize=MOST_PICTURES)
+def _pictured(cells_of: CellsOf) -> tuple[Array, Array, tuple[Array, Array]]:
+    """Masses and losses of the cells of a law, which neighbouring questions ask for again; and those that count."""
+    found = cells_of(EDGES)
+    held = (found.p > 0) & (found.q > 0)
+    if not held.any():
+        raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.where(held, np.log(found.p) - np.log(found.q), 0.0)
+    # the masses of the narrowest cells are differences that have lost their digits
+    losses = np.clip(losses, np.append(-np.inf, EDGES), np.append(EDGES, np.inf))
+    return np.where(held, found.p, 0.0), losses, _merged(found.p[held], losses[held])
+
+
 class Sketch:
     """The parts of a run, each by atoms at the mean of its cells."""
 
@@ -104,17 +123,10 @@ class Sketch:
         self.atoms: list[tuple[Array, Array]] = []
         self.start = 1.0
         for cells_of in _cells_of(law):
-            found = cells_of(EDGES)
-            held = (found.p > 0) & (found.q > 0)
-            if not held.any():
-                raise NumericalError("The losses of this run are too far apart for an exact sum in doubles.")
-            with np.errstate(divide="ignore", invalid="ignore"):
-                losses = np.where(held, np.log(found.p) - np.log(found.q), 0.0)
-            # the masses of the narrowest cells are differences that have lost their digits
-            losses = np.clip(losses, np.append(-np.inf, EDGES), np.append(EDGES, np.inf))
-            self.p.append(np.where(held, found.p, 0.0))
+            p, losses, atoms = _pictured(cells_of)
+            self.p.append(p)
             self.losses.append(losses)
-            self.atoms.append(_merged(found.p[held], losses[held]))
+            self.atoms.append(atoms)
 
     @property
     def deviation(self) -> float:
@@ -188,7 +200,7 @@ class Sketch:
             few = self._few(extent, square, resolution, widest, precision if precision < COARSE else PRECISE)
             found = [] if few is None else [few]
         if is_fine:
-            found.append(self._plan(extent, step, 0, is_sparse=precision > PRECISE))
+            found.append(self._plan(extent, step, 0, is_sparse=precision > SPARSE_FROM))
         elif not found:
             raise NumericalError("The exact sum of this run needs more memory than is allowed.")
         return found
@@ -344,3 +356,8 @@ def _periods(tilts: Array, epsilon: float, log_delta: float, k: Array) -> tuple[
     found = np.stack([aliases[:, :first].argmin(axis=1), first + aliases[:, first:].argmin(axis=1)], axis=1)
     least = np.take_along_axis(aliases, found, axis=1).max(axis=1)
     return np.maximum(least, 1.0 / tilts), np.take_along_axis(sides, found, axis=1)
+
+
+def likely_saddle(law: Composition, epsilon: float) -> Saddle:
+    """The saddle point of a law, or, where it has no line, of its sketch, which takes less time than K."""
+    return saddle_at_epsilon(law, epsilon) if law.most_nodes or not law.has_cells else Sketch(law).saddle(epsilon)

@@ -86,7 +86,9 @@ def ways_to_sums(
     if summed is not None and not line_first:
         yield from _by_sum(law, summed(rounds), start)
     is_aligned = any(part.atoms is not None for part, _ in law.parts)  # then a lattice resolves the loss well
-    on_line = law.lattice is not None or law.falls or not is_aligned
+    # without a ceiling nothing but a virtual Gaussian ends a line, far up; one without nodes says at once why
+    may_end = law.is_cheap or not law.most_nodes
+    on_line = law.lattice is not None or law.falls or (may_end and not is_aligned)
     has_levels = _has_levels(law)
     levels_first = has_levels and _levels_first(law)
     if levels_first:
@@ -109,7 +111,8 @@ def ways_to_sums(
         yield watched
     if law.has_cells and not law.infinite_mass:
         yield ByLattice(law, from_below, log_delta=log_delta)
-    if is_watched and not law.is_cheap:  # values of K far up take longer than a lattice
+    # values of K far up take longer than a lattice; and what would fall with more rounds does not stay small with few
+    if is_watched and not law.is_cheap and all(part.ceiling is None for part, _ in law.parts):
         yield watched
     if law.is_cheap and not (on_line and is_smoothed):
         yield ByLine(law, True, most_nodes, start)

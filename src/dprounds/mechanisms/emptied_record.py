@@ -14,7 +14,7 @@ docs/theory/loaders.md has the proofs.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -31,9 +31,18 @@ from dprounds.numerics.mixture import log_mixture
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.special import ndtr
 
-__all__ = ["attack_cells", "emptied_attack_cells", "emptied_cells", "group_attack_cells", "two_sided_cells"]
+__all__ = [
+    "attack_cells",
+    "emptied_attack_cells",
+    "emptied_cells",
+    "group_attack_cells",
+    "noises_cells",
+    "two_sided_cells",
+]
 
 Array = NDArray[np.float64]
+# Noises, each with its weight.
+Weighted = Sequence[tuple[float, float]]
 
 # --- What carries a proof.
 
@@ -56,11 +65,18 @@ GROUP_REACH = 10.0
 LEAST_CHANCE = 1e-15
 
 
-def two_sided_cells(noise: float, rate: float, edges: Array) -> Cells:
-    """Cells of the losses log w and -log w, both where w > 1, and of the atom at 0."""
-    positive = partial(sampled_cells, partial(gaussian_cells, noise), rate, REMOVE)
-    rest = (1.0 - rate) * math.erf(0.5 / noise * math.sqrt(0.5))
-    return _joined(_upward(positive, edges), _upward(positive, -edges[::-1]), rest, 16.0 * UNIT_ROUNDOFF * rest, edges)
+def two_sided_cells(noises: Weighted, rate: float, edges: Array) -> Cells:
+    """Cells of the losses log w and -log w, both where w > 1, and of the atom at 0; of a mixture by its noises."""
+    positive = partial(noises_cells, noises, rate)
+    rest = (1.0 - rate) * sum(weight * math.erf(0.5 / noise * math.sqrt(0.5)) for weight, noise in noises)
+    error = (16.0 + len(noises)) * UNIT_ROUNDOFF * rest
+    return _joined(_upward(positive, edges), _upward(positive, -edges[::-1]), rest, error, edges)
+
+
+def noises_cells(noises: Weighted, rate: float, edges: Array) -> Cells:
+    """Cells of a sampled Gaussian in the direction `remove`, or of a mixture of several of the same rate."""
+    inner = partial(mixed_cells, [Part(weight, partial(gaussian_cells, noise)) for weight, noise in noises])
+    return sampled_cells(inner if len(noises) > 1 else partial(gaussian_cells, noises[0][1]), rate, REMOVE, edges)
 
 
 def emptied_cells(noise: float, rate: float, direction: str, edges: Array) -> Cells:

@@ -31,10 +31,17 @@ from dprounds.mechanisms.emptied_record import (
     emptied_attack_cells,
     emptied_cells,
     group_attack_cells,
+    noises_cells,
     two_sided_cells,
 )
 from dprounds.mechanisms.gaussian import Gaussian
-from dprounds.mechanisms.grouped_batches import chances_in_batch, log_mean_exp, mixed_law
+from dprounds.mechanisms.grouped_batches import (
+    cells_of_mixture,
+    chances_in_batch,
+    kept,
+    log_mean_exp,
+    mixed_law,
+)
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
 from dprounds.mechanisms.poisson_sampled import PoissonSampled
 from dprounds.mechanisms.replaced_slopes import POINTS, panel_edges, replaced_slopes
@@ -65,9 +72,14 @@ SMALL_ORDER = 64.0
 # Values of |M| that a ceiling may cost, and the least that they are taken to be below one.
 MOST_POINTS = 40
 LEAST_FALL = 1e-12
+# So many of them are evenly spaced, and share their sines.
+STEPS_AT_ONCE = 6
 MOST_NODES_OF_LINES = 2**8
+# Where the record is expected in fewer rounds than this, a line hardly falls.
+FEWEST_SEEN = 3.0
 # The part of epsilon that a lattice may cost where a record is emptied: the bracket is some percent wide.
 LATTICE_PRECISION = 1e-5
+REPLACED_PRECISION = 2e-6
 ATTACK_PRECISION = 3e-6
 
 # --- What carries a proof.
@@ -109,7 +121,7 @@ class FixedSizeSampled(Accounted, Mechanism):
     >>> step = FixedSizeSampled(Gaussian(2.2), batch_size=256, dataset_size=60_000)
     >>> found = (step * 14_062).guarantee(delta=1e-5)
     >>> found.method, round(found.lower, 4), round(found.upper, 4)
-    ('bound', 2.3816, 2.4258)
+    ('bound', 2.3816, 2.4256)
     """
 
     mechanism: Mechanism
@@ -270,15 +282,9 @@ class FixedSizeSampled(Accounted, Mechanism):
         if self.is_tight or (self.group_size == 1 and self.rate == 1):  # also of a rate that is rounded up to one
             return replace(self._whole.law(), of=self, slopes=self._slopes)
         if self.group_size > 1:
-            return mixed_law(
-                self,
-                ((weight, one.law(direction)) for weight, one in self._members),
-                lambda z: self._log_moment(z, direction),
-                seen=self.rate,
-                precision=LATTICE_PRECISION,
-            )
+            return self._mixed_law(direction, {})
         if self.relation == REPLACE_ONE:
-            cells: CellsOf = partial(two_sided_cells, self._replaced.noise_multiplier, self.rate)
+            cells: CellsOf = partial(two_sided_cells, [(1.0, self._replaced.noise_multiplier)], self.rate)
             excess = partial(sampled_excess, self._replaced._excess, self.rate, REMOVE)
         else:
             cells, excess = partial(emptied_cells, self._noise, self.rate, direction), None
@@ -291,6 +297,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             excess=excess,
             max_loss_is_least=True,
             seen=self.rate,
+            fewest_falling=FEWEST_SEEN / self.rate,
             most_nodes=MOST_NODES_OF_LINES if falls else 0,
             is_attained=self.relation == REPLACE_ONE,
             lattice_precision=0.0 if self.relation == REPLACE_ONE else LATTICE_PRECISION,
@@ -341,8 +348,11 @@ class FixedSizeSampled(Accounted, Mechanism):
         modulus = _Modulus(self, t, top)
         points, squares = [float(s[0])], [modulus.square(float(s[0]))]
         while points[-1] < far and len(points) < MOST_POINTS:
-            points.append(points[-1] + math.sqrt(max(1.0 - squares[-1], LEAST_FALL) / square))
-            squares.append(modulus.square(points[-1]))
+            step = math.sqrt(max(1.0 - squares[-1], LEAST_FALL) / square)
+            steps = min(STEPS_AT_ONCE, MOST_POINTS - len(points), math.ceil((far - points[-1]) / step))
+            following, more = modulus.squares(points[-1], step, steps)
+            points += following
+            squares += more
         ends, found = np.array(points), np.array(squares)
         beyond = (rest + variation / ends[-1]) ** 2
         between = np.maximum(found[1:], found[:-1]) + 0.25 * square * np.diff(ends) ** 2
@@ -375,25 +385,29 @@ class FixedSizeSampled(Accounted, Mechanism):
     @cached_property
     def _integrated_laws(self) -> Mapping[str, LossLaw]:
         """For a group, by direction, mixtures of those of one record; where one is missing, of what dominates it."""
-        laws = [one._integrated_law for _, one in self._members]
-        if self.rate == 1 or not any(laws):
+        laws = {one: one._integrated_law for _, one in kept(self._members).parts}
+        if self.rate == 1 or not any(laws.values()):
             return {}
+        if all(laws.values()):
+            return dict.fromkeys(self.directions, self._mixed_law(REMOVE, laws))
+        return {direction: self._mixed_law(direction, laws) for direction in self.directions}
 
-        def mixture(direction: str) -> LossLaw:
-            parts = [
-                (weight, law or one.law(direction)) for (weight, one), law in zip(self._members, laws, strict=True)
-            ]
-            return mixed_law(
-                self,
-                parts,
-                lambda t: log_mean_exp(*zip(*((weight, law.log_moment(t)) for weight, law in parts), strict=True)),
-                seen=self.rate,
-                precision=LATTICE_PRECISION,
-            )
+    def _mixed_law(self, direction: str, others: Mapping[FixedSizeSampled, LossLaw | None]) -> LossLaw:
+        """That of a group, from the laws of its members, or others that stand for them."""
+        members, rest = kept(self._members)
+        if self.relation == REPLACE_ONE and self.rate < 1:  # the members differ in their noise alone
+            noises = [(weight, one._replaced.noise_multiplier) for weight, one in members]
+            cells: CellsOf = partial(noises_cells if others else two_sided_cells, noises, self.rate)
+        else:
+            cells = cells_of_mixture((weight, others.get(one) or one.law(direction)) for weight, one in members)
+        # the last of the members costs more than any other
+        known = [*members, (rest, self._members[-1][1])] if rest else members
 
-        if all(laws):
-            return dict.fromkeys(self.directions, mixture(REMOVE))
-        return {direction: mixture(direction) for direction in self.directions}
+        def log_moment(t: Numbers) -> Numbers:
+            laws = [(weight, others.get(one) or one.law(direction)) for weight, one in known]
+            return log_mean_exp(*zip(*((weight, law.log_moment(t)) for weight, law in laws), strict=True))
+
+        return mixed_law(self, cells, rest, log_moment, seen=self.rate, precision=LATTICE_PRECISION)
 
     @cached_property
     def _integrated_law(self) -> LossLaw | None:
@@ -402,7 +416,8 @@ class FixedSizeSampled(Accounted, Mechanism):
             return None
         if self.relation == REPLACE_ONE:
             law = PoissonSampled(self._replaced, self.rate).law()
-            return replace(law, slopes=None if law.slopes is None else partial(_of_the_whole_noise, law.slopes))
+            slopes = None if law.slopes is None else partial(_of_the_whole_noise, law.slopes)
+            return replace(law, slopes=slopes, lattice_precision=REPLACED_PRECISION)
         if not _is_rare_enough(self.rate, self._noise):
             return None
         cells = partial(emptied_attack_cells, self._noise, self.rate, REMOVE)
@@ -445,15 +460,26 @@ class _Modulus:
 
     def square(self, s: float) -> float:
         """The square of |M(t + is)| / M(t), not below it."""
-        octave = 2.0 ** math.ceil(math.log2(s))
+        return self.squares(0.0, s, 1)[1][0]
+
+    def squares(self, first: float, step: float, number: int) -> tuple[list[float], list[float]]:
+        """Evenly spaced s behind a first one, and the squares of |M(t + is)| / M(t) there, not below them."""
+        points = [first + step * i for i in range(1, number + 1)]
+        octave = 2.0 ** math.ceil(math.log2(points[-1]))
         if octave not in self._octaves:
             self._octaves[octave] = self._table(octave)
         u, both, difference, rest, moved = self._octaves[octave]
-        turns = s * u  # losses come as u and -u
-        found = math.hypot(rest + float(both @ np.cos(turns)), float(difference @ np.sin(turns)))
-        # rounding of the sizes, relative to exponents below 2^10, and of the phases
-        error = UNIT_ROUNDOFF * (2.0**12 + s * moved)
-        return min(found + error, 1.0) ** 2 + SQUARE_ERROR
+        turned, turn = np.exp(1j * (points[0] * u)), np.exp(1j * (step * u)) if number > 1 else None
+        squares = []
+        for i, s in enumerate(points):
+            if turn is not None and i:
+                turned *= turn
+            # losses come as u and -u
+            found = math.hypot(rest + float(both @ turned.real), float(difference @ turned.imag))
+            # rounding of the sizes, relative to exponents below 2^10, of the phases, and of each turn
+            error = UNIT_ROUNDOFF * (2.0**12 + 16.0 * i + 2.0 * s * moved)
+            squares.append(min(found + error, 1.0) ** 2 + SQUARE_ERROR)
+        return points, squares
 
     def _table(self, octave: float) -> tuple[Array, Array, Array, float, float]:
         """Losses u, sums and differences of the sizes at u and -u, the size at 0, and how much phases may be off."""

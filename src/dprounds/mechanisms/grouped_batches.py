@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,20 @@ from dprounds.accounting.law import LossLaw
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Part", "chances_in_batch", "log_mean_exp", "mixed_cells", "mixed_law"]
+__all__ = ["Part", "cells_of_mixture", "chances_in_batch", "kept", "log_mean_exp", "mixed_cells", "mixed_law"]
 
 Array = NDArray[np.float64]
+T = TypeVar("T")
 
 # --- What carries a proof.
 
 # Units of rounding of a weight, which is a quotient of integers rounded once, and of its product and sum with others.
 WEIGHT_UNITS = 4.0
+
+# --- What only tunes speed and tightness.
+
+# Numbers of records in a batch that are together rarer than this, the largest ones, count as a loss without end.
+RAREST = 1e-50
 
 
 class Part(NamedTuple):
@@ -54,6 +60,35 @@ def chances_in_batch(batch: int, dataset: int, group: int) -> dict[int, Fraction
     return {j: chance / total for j, chance in relative.items()}
 
 
+class Kept(NamedTuple, Generic[T]):
+    """Parts with their weights, of those that are not too rare; and what all others weigh together."""
+
+    parts: list[tuple[float, T]]
+    rest: float
+
+
+def kept(parts: Sequence[tuple[float, T]]) -> Kept[T]:
+    """The first of these parts, up to those that are so rare that they may count as a loss without end.
+
+    Examples
+    --------
+    >>> parts, rest = kept([(0.5, "one"), (0.5, "two"), (2e-60, "three"), (2e-60, "four")])
+    >>> parts, f"{rest:.3g}"
+    ([(0.5, 'one'), (0.5, 'two')], '4e-60')
+    """
+    rest = np.append(np.cumsum([weight for weight, _ in parts][::-1])[::-1], 0.0)
+    number = int(np.count_nonzero(rest > RAREST))
+    return Kept(list(parts[:number]), float(rest[number]) * (1.0 + len(parts) * 2.0 * UNIT_ROUNDOFF))
+
+
+def with_rest(cells_of: CellsOf, rest: float, edges: Array) -> Cells:
+    """Cells of a mixture, of which a rest counts as a loss without end, whatever it weighs under Q."""
+    found = cells_of(edges)
+    p = found.p.copy()
+    p[-1] += rest
+    return found._replace(p=p)
+
+
 def mixed_cells(parts: Sequence[Part], edges: Array) -> Cells:
     """Cells of a mixture of pairs, of which it is known which one it is: masses add up, as profiles do."""
     n = edges.size + 1
@@ -67,19 +102,22 @@ def mixed_cells(parts: Sequence[Part], edges: Array) -> Cells:
     return Cells(p, q, p_error + units * p, q_error + units * q, blur)
 
 
+def cells_of_mixture(laws: Iterable[tuple[float, LossLaw]]) -> CellsOf:
+    """Those of laws, each with its weight."""
+    return partial(mixed_cells, [Part(weight, law.cells) for weight, law in laws if law.cells is not None])
+
+
 def mixed_law(
-    of: object,
-    parts: Iterable[tuple[float, LossLaw]],
-    log_moment: Callable[[Numbers], Numbers],
-    *,
-    seen: float,
-    precision: float,
+    of: object, cells: CellsOf, rest: float, log_moment: Callable[[Numbers], Numbers], *, seen: float, precision: float
 ) -> LossLaw:
-    """The law of a mixture of pairs of which it is known which one it is, by weights and laws, from above alone."""
+    """The law of a mixture of pairs of which it is known which one it is, from above alone.
+
+    Its cells are without those of a `rest`, whose weight may count as a loss without end.
+    """
     return LossLaw(
         of=of,
         log_moment=log_moment,
-        cells=partial(mixed_cells, [Part(weight, law.cells) for weight, law in parts if law.cells is not None]),
+        cells=partial(with_rest, cells, rest) if rest else cells,
         max_loss_is_least=True,
         seen=seen,
         most_nodes=0,

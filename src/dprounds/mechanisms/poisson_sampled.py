@@ -26,7 +26,7 @@ from dprounds.mechanisms.base import (
     Mechanism,
     of_part,
 )
-from dprounds.mechanisms.grouped_batches import log_mean_exp, mixed_law
+from dprounds.mechanisms.grouped_batches import cells_of_mixture, kept, log_mean_exp, mixed_law
 from dprounds.mechanisms.sampling import (
     Groupable,
     Replaceable,
@@ -265,9 +265,11 @@ class PoissonSampled(Accounted, Mechanism):
 
     def _law(self, direction: str) -> LossLaw:
         if self._members:
+            members, rest = kept(self._members)
             return mixed_law(
                 self,
-                ((weight, one.law(direction)) for weight, one in self._members),
+                cells_of_mixture([(weight, one.law(direction)) for weight, one in members]),
+                rest,
                 lambda z: self._log_moment(z, direction),
                 seen=self._members[0][1].sampling_rate,
                 precision=LATTICE_PRECISION,

@@ -33,10 +33,14 @@ def log_mixture(rate: float, v: Array) -> Array:
     bounded = np.minimum(v, LARGEST_EXPONENT)
     excess = rate * np.expm1(bounded)  # the mixture minus one
     sinking = excess < -0.5  # there 1 + excess would cancel, while 1 - rate is exact
-    near = np.log1p(np.where(sinking, 0.0, excess))
-    low = np.log((1.0 - rate) + rate * np.exp(np.where(sinking, bounded, 0.0)))
-    high = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(v, LARGEST_EXPONENT))
-    return np.where(v > LARGEST_EXPONENT, high, np.where(sinking, low, near))
+    found = np.log1p(np.where(sinking, 0.0, excess))
+    if sinking.any():
+        found = np.where(sinking, np.log((1.0 - rate) + rate * np.exp(np.where(sinking, bounded, 0.0))), found)
+    high = v > LARGEST_EXPONENT
+    if high.any():
+        large = np.logaddexp(math.log1p(-rate), math.log(rate) + np.maximum(v, LARGEST_EXPONENT))
+        found = np.where(high, large, found)
+    return np.asarray(found)
 
 
 def mixture_share(rate: float, v: Array, log_mix: Array | None = None) -> Array:

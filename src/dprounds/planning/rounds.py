@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dprounds import _validate
 from dprounds.accounting.best_order import rounds_by_orders
+from dprounds.accounting.law import Composition
 from dprounds.accounting.rounds import rounds_by_laplace, rounds_by_secants, rounds_on_lines
 from dprounds.errors import InfeasibleError, NumericalError
 from dprounds.guarantee import Guarantee
@@ -172,14 +173,23 @@ def _exactly(step: Release, before: Run, epsilon: float, delta: float, guess: fl
         one, each = whole.mechanisms[0] * 1, (step * 1).rounds
         with suppress(NumericalError):
             total = rounds_on_lines(
-                lambda rounds: (one * rounds).law(), epsilon=epsilon, delta=delta, guess=before.rounds + each * guess
+                lambda rounds: _likely_law(one * rounds),
+                epsilon=epsilon,
+                delta=delta,
+                guess=before.rounds + each * guess,
             )
             return max((total - before.rounds) / each, 0.0)
     near = {"guess": guess}
     with suppress(NumericalError):
         near["guess"], near["slope"] = rounds_by_laplace(
-            lambda rounds: (before + step * rounds).law(), epsilon=epsilon, delta=delta, guess=guess
+            lambda rounds: _likely_law(before + step * rounds), epsilon=epsilon, delta=delta, guess=guess
         )
     with suppress(NumericalError):
         return rounds_by_secants(lambda rounds: (before + step * rounds).delta(epsilon=epsilon), delta=delta, **near)
     return guess
+
+
+def _likely_law(run: Run) -> Composition:
+    """The law that tells about what a run costs: where an integral of a profile tells it, of that profile."""
+    integrals = run.account.integrals
+    return run.law() if integrals is None else integrals.different[0]

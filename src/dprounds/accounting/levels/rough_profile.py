@@ -8,16 +8,18 @@ It proves nothing: it says where levels should be made, and for which delta.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.law import Composition
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch
 from dprounds.errors import NumericalError
 
-__all__ = ["RoughProfile", "rough_epsilon", "rough_profile"]
+__all__ = ["RoughProfile", "about_log_deltas", "rough_epsilon", "rough_profile"]
 
 Array = NDArray[np.float64]
 
@@ -25,6 +27,8 @@ Array = NDArray[np.float64]
 # Points of the lattice, and deviations of the sum that it reaches below zero.
 POINTS = 2**12
 DEVIATIONS_BELOW = 9.0
+# A round's losses below this part of that are raised to it, so that sums of a few of them stay on the lattice.
+LOWEST_OF_FEW, LOWEST = 0.5, 0.125
 # Points of the lattice of few rounds, and up to how many rounds there are that: each power of two takes 0.1 ms.
 POINTS_OF_FEW = 2**10
 FEW_ROUNDS = 64
@@ -41,6 +45,9 @@ MOST_LATTICES = 4
 LEAST_RATIO, LARGEST_RATIO = 0.9, 1.8
 # Tilted masses resolve deltas within this factor, as a logarithm, of the one for which they are tilted.
 FARTHEST = 15.0
+# A row of epsilons takes no more profiles, and none tells those that are a smaller part of the last one on its lattice.
+MOST_PROFILES = 8
+NEAR_ZERO = 0.02
 # The logarithm of the least delta that is resolved by convolution.
 LEAST_LOG_CONVOLVED = -600.0
 
@@ -67,6 +74,7 @@ class RoughProfile:
         self.is_tilted = t > 0
         points = POINTS_OF_FEW if convolved else POINTS
         below = DEVIATIONS_BELOW * min(sketch.deviation, largest)
+        lowest = LOWEST_OF_FEW if sketch.total <= FEW_ROUNDS else LOWEST
         self.step = (largest + below) / (points - 4)
         count = int(largest / self.step) + 3
         self.losses: Array = self.step * np.arange(count, dtype=np.float64)
@@ -86,7 +94,7 @@ class RoughProfile:
             total = float(weights.sum())
             log_scale += rounds * (top + math.log(total))
             # every atom is spread to three neighbours, which keeps its mean and its square
-            at = np.maximum(x, -0.5 * below) / self.step
+            at = np.maximum(x, -lowest * below) / self.step
             nearest = np.rint(at)
             apart, number, weights = at - nearest, nearest.astype(int), weights / total
             spread: Array = np.bincount(number % points, weights * (1.0 - apart * apart), points).astype(np.float64)
@@ -155,6 +163,22 @@ def rough_profile(sketch: Sketch, epsilon: float, saddle: Saddle) -> RoughProfil
     # a heavy tail misleads Laplace's method, which convolved masses do not need
     tilt = CONVOLVED if _are_few(sketch) else _tilt(sketch, saddle.log_delta(epsilon), saddle.t)
     return RoughProfile(sketch, largest, tilt)
+
+
+def about_log_deltas(law: Composition, epsilons: Array) -> Array:
+    """About the logarithm of delta at some epsilons, to some percent of delta; not a number where none is told."""
+    found = np.full_like(epsilons, math.nan)
+    sketch, profile, made = Sketch(law), None, 0
+    for i in np.argsort(-epsilons).tolist():
+        epsilon = float(epsilons[i])
+        if profile is not None and epsilon > NEAR_ZERO * float(profile.losses[-1]):
+            found[i] = profile.log_delta(epsilon)
+        if math.isnan(found[i]) and made < MOST_PROFILES:
+            with suppress(NumericalError):
+                made += 1
+                profile = rough_profile(sketch, epsilon, sketch.saddle(epsilon)) or profile
+                found[i] = math.nan if profile is None else profile.log_delta(epsilon)
+    return found
 
 
 def _are_few(sketch: Sketch) -> bool:
