@@ -9,7 +9,7 @@ from operator import mul
 
 import numpy as np
 
-from benchmarks.timing import cpu_seconds, row, seconds
+from benchmarks.timing import cold, cpu_seconds, row, seconds
 from dprounds import (
     Gaussian,
     Laplace,
@@ -20,9 +20,7 @@ from dprounds import (
     max_sampling_rate,
     min_noise_multiplier,
 )
-from dprounds.mechanisms import random_allocation
 from dprounds.mechanisms.base import Run
-from dprounds.numerics import lognormal_mean
 
 RATE, SIGMA, ROUNDS, DELTA, EPSILON = 256 / 60_000, 1.1, 14_062, 1e-5, 3.0
 
@@ -45,13 +43,7 @@ def history(parts: int) -> Run:
 
 def allocated(noise: float, steps: int, epochs: int) -> Run:
     """Epochs of random allocation, of which no table is remembered."""
-    for remembered in (
-        lognormal_mean._remembered_rays,
-        lognormal_mean._remembered_list,
-        lognormal_mean._remembered_real_means,
-    ):
-        remembered.cache_clear()
-    random_allocation._means.cache_clear()
+    cold()
     return RandomAllocation(Gaussian(noise), steps=steps) * epochs
 
 

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
 from operator import mul
 
-from benchmarks.timing import cpu_seconds, row
+from benchmarks.timing import cold, cpu_seconds, row
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Shuffled
 from dprounds.mechanisms import Run
 
 Ask = Callable[[], float]
-
-
-def cold() -> None:
-    """Forget every table that the library remembers between answers."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "dprounds":
-            for value in list(vars(module).values()):
-                if callable(getattr(value, "cache_clear", None)):
-                    value.cache_clear()
 
 
 # Groups: records of a person, rate, noise, rounds, delta.

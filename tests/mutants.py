@@ -28,6 +28,11 @@ CELLS = ("tests/accounting/test_cells.py",)
 TERMS = ("tests/accounting/test_error_terms.py",)
 ALLOCATION = ("tests/numerics/test_lognormal_mean.py",)
 WINDOW = ("tests/numerics/test_lognormal_window.py",)
+LIMITED = ("tests/numerics/test_lognormal_limited.py",)
+LARGE_VALUES = (
+    "tests/mechanisms/test_random_allocation.py::test_one_large_value_is_that_of_a_laplace_inversion",
+    "tests/mechanisms/test_random_allocation.py::test_what_no_event_has_counts_from_above_alone",
+)
 ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
@@ -177,7 +182,7 @@ def no_rounding_of_allocation() -> None:
     """No operation on a ray rounds."""
     for name in ("TERM_UNITS", "WEIGHT_UNITS", "EXPONENT_UNITS", "STEP_UNITS", "BETWEEN"):
         zero(name, "numerics.lognormal_powers", value=1e-9)()
-    for name in ("TERM_UNITS", "GAMMA_UNITS"):
+    for name in ("TERM_UNITS", "GAMMA_UNITS", "EXPONENT_UNITS"):
         zero(name, "numerics.lognormal_rays", value=1e-9)()
 
 
@@ -414,10 +419,53 @@ MUTANTS: dict[str, Mutant] = {
         without("numerics.lognormal_window", "LognormalWindow.log_fall", "if not self.is_cut:", "if True:"), WINDOW
     ),
     "window: faces of psi": Mutant(
-        without("numerics.lognormal_window", "Tilted._log_turned", "if of.is_cut:", "if False:"), WINDOW
+        without("numerics.lognormal_window", "LognormalWindow.add_edges", "if not self.is_cut:", "if True:"), WINDOW
     ),
     "window: left out by other values": Mutant(
         without("numerics.lognormal_window", "_chance_of_large_value", "(count - 1) * tails[0]", "0.0"), WINDOW
+    ),
+    "limited: panels of an average": Mutant(
+        without("numerics.lognormal_limited", "LimitedMean.average_for", "np.full(tilts.size, error)", "0.0 * tilts"),
+        LIMITED,
+    ),
+    "limited: values that do not count": Mutant(
+        without("numerics.lognormal_limited", "LimitedMean.average_for", "(chance, mean - chance)", "(0.0, 0.0)"),
+        LIMITED,
+    ),
+    "limited: panels of the one": Mutant(
+        without(
+            "numerics.lognormal_limited", "OneAbove._on_line", "math.exp(ones.log_error - top", "0.0 * math.exp(-top"
+        ),
+        LIMITED,
+    ),
+    "limited: terms that are not live": Mutant(
+        without("numerics.lognormal_limited", "OneAbove._on_line", "float(sizes[~live].sum())", "0.0"), LIMITED
+    ),
+    "limited: bend of a power": Mutant(
+        without("numerics.lognormal_limited", "LimitedMean.turned_bound", "_with(psi, near[:, None], n)", "psi"),
+        LIMITED,
+    ),
+    "limited: bend of psi": Mutant(
+        without(
+            "numerics.lognormal_limited",
+            "LimitedMean.add_edges",
+            "_with(fallen, near_and_slanted, self.count)",
+            "fallen",
+        ),
+        LIMITED,
+    ),
+    "limited: small sums": Mutant(
+        without("numerics.lognormal_limited", "LimitedMean.turned_bound", "np.logaddexp(usual, rare)", "usual"), LIMITED
+    ),
+    "lognormal_limited: ORDERS": Mutant(zero("ORDERS", "numerics.lognormal_limited", value=5), LIMITED),
+    "lognormal_limited: CELL_ROUNDING": Mutant(
+        zero("CELL_ROUNDING", "numerics.lognormal_limited", value=-0.5), LIMITED
+    ),
+    "log_gamma: LEAST_REAL": Mutant(zero("LEAST_REAL", "numerics.log_gamma", value=1.0), LIMITED),
+    "log_gamma: TERMS": Mutant(zero("TERMS", "numerics.log_gamma", value=(1.0 / 12.0,)), LIMITED),
+    "events: missing": Mutant(
+        without("accounting.by_events", "SumOfEvents.bracket", "np.full_like(epsilon, self.missing)", "0.0 * epsilon"),
+        LARGE_VALUES,
     ),
     "window: left out by its own value": Mutant(
         without("numerics.lognormal_window", "_chance_of_large_value", " + tails[1]", ""), WINDOW

@@ -11,7 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dprounds import Accountant, Gaussian, Laplace, PoissonSampled, RandomAllocation, max_rounds, min_noise_multiplier
+from dprounds.accounting.bracket import Bracket
+from dprounds.accounting.by_events import ByEvents, SumOfEvents
+from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.root import epsilon_by
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run
 from tests.references.allocation import epoch_delta_of_two
@@ -124,6 +128,59 @@ def test_one_epoch_of_small_loss_is_that_of_a_laplace_inversion(
     lower, upper = Profile({direction: laws[direction]}).delta(epsilon)
     assert lower <= truth <= upper
     assert upper - lower <= 1e-9 * upper
+
+
+# By `epoch_delta` of tests/references/allocation.py, in 40 digits.
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epsilon", "truth"),
+    [(1.5, 1000, 0.14, 1.25920066053074e-11), (1.35, 3000, 0.09, 1.7521072399186e-11)],
+)
+def test_one_large_value_is_that_of_a_laplace_inversion(sigma: float, steps: int, epsilon: float, truth: float) -> None:
+    law = (RandomAllocation(Gaussian(sigma), steps=steps) * 1).laws["remove"]
+    way = ByEvents(law)
+    lower, upper = way.sums(epsilon).at(epsilon)
+    assert way.events is not None
+    assert len(way.events.laws) == 2
+    assert lower <= truth <= upper
+    assert upper - lower <= 1e-8 * upper
+    # without the event that one value is large it is less
+    assert SumOfEvents((way.sums(epsilon).above.lines[0],), way.events.missing).at(epsilon).upper < truth  # type: ignore[attr-defined]  # a sum of events
+
+
+# Noise, steps, epochs, delta: runs in which one value is about as large as all others together.
+LARGE_VALUES = [
+    (1.421393, 3083, 7, 3.18442e-12),
+    (2.661566, 330, 1, 3.93915e-12),
+    (1.684829, 2157, 5, 4.09234e-08),
+    (0.945479, 3596, 28, 6.23134e-09),
+    (1.323277, 5100, 2, 2.49977e-11),
+    (0.977718, 5107, 3, 1.09517e-05),
+]
+
+
+@pytest.mark.parametrize(("sigma", "steps", "epochs", "delta"), LARGE_VALUES)
+def test_runs_that_one_value_takes_over_are_known_to_a_billionth(
+    sigma: float, steps: int, epochs: int, delta: float
+) -> None:
+    run = RandomAllocation(Gaussian(sigma), steps=steps) * epochs
+    found = run.guarantee(delta=delta)
+    assert found.method == "exact"
+    assert 0.0 < found.lower <= found.upper <= found.lower * (1 + 1e-9)
+    # the line of the law itself brackets it too, from further away
+    by_line = epsilon_by(ByLine(run.laws["remove"], smoothed=False), Bracket(delta, delta), math.inf)
+    assert by_line.lower <= found.upper
+    assert found.lower <= by_line.upper
+    assert by_line.upper - by_line.lower > 1e-9 * by_line.upper
+
+
+def test_what_no_event_has_counts_from_above_alone() -> None:
+    run = RandomAllocation(Gaussian(1.5), steps=1000) * 1
+    way = ByEvents(run.laws["remove"])
+    found = way.sums(0.14).at(0.14)
+    lines = way.sums(0.14).above.lines  # type: ignore[attr-defined]  # a sum of events
+    more = SumOfEvents(lines, 1e-13).at(0.14)
+    assert more.lower == found.lower
+    assert 0.9e-13 < more.upper - found.upper < 1.1e-13
 
 
 def test_monte_carlo_agrees() -> None:

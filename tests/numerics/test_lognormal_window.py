@@ -21,7 +21,7 @@ ROUNDING = 4e-9
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     """Remembered tables were made with other tolerances."""
-    lognormal_window._remembered_tilted.cache_clear()
+    lognormal_window.remembered_tilted.cache_clear()
 
 
 def off(window: LognormalWindow, power: complex, truth: mpc, real: mpc) -> tuple[float, float]:
@@ -117,7 +117,7 @@ def test_the_polynomial_misses_the_kernel_by_less_than_is_stated(
     monkeypatch: pytest.MonkeyPatch, is_cut: bool, number: int, s: float
 ) -> None:
     monkeypatch.setattr(lognormal_window, "RESOLVED", -22.0)
-    table = lognormal_window._remembered_tilted(LognormalWindow(0.02, 2, is_cut), number)
+    table = lognormal_window.remembered_tilted(LognormalWindow(0.02, 2, is_cut), number)
     power = table.c * table._middle[0]
     offsets, distance = table._grid
     x = table._middle[0] + offsets
@@ -139,7 +139,7 @@ def test_the_polynomial_misses_the_kernel_by_less_than_is_stated(
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_the_window_misses_one_by_less_than_is_stated(monkeypatch: pytest.MonkeyPatch, is_cut: bool) -> None:
     monkeypatch.setattr(lognormal_window, "FALL", 1.0)
-    table = lognormal_window._remembered_tilted(LognormalWindow(0.02, 2, is_cut), 2)
+    table = lognormal_window.remembered_tilted(LognormalWindow(0.02, 2, is_cut), 2)
     x = np.linspace(*table._inside, 101)
     for power in (table.c * table._middle[0], 0.8 * table.c):
         missing = np.exp(table._log_kernel(power, x)) * (1.0 - table._half(x, 0) * table._half(x, 1))
@@ -174,7 +174,7 @@ def test_the_mean_of_values_below_a_bound_falls_to_what_their_faces_have(monkeyp
     assert (turned > 2.0 * without_faces).any()
     assert (turned <= np.exp(window.log_fall(power, s))).all()
     # psi itself
-    table: Tilted = lognormal_window._remembered_tilted(window, 1)
+    table: Tilted = lognormal_window.remembered_tilted(window, 1)
     sums = 0.5 * np.add.outer(value, value) - 1.0
     psi = np.array([abs(weights @ np.exp((table.c + 1j * v) * sums) @ weights) for v in s])
     assert (psi <= np.exp(table._log_turned(s) + table._log_at)).all()

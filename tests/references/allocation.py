@@ -10,7 +10,14 @@ from functools import cache
 
 from mpmath import binomial, cosh, exp, factorial, log, mp, mpc, mpf, ncdf, pi, sqrt
 
-__all__ = ["epoch_delta", "epoch_delta_of_two", "integer_power_mean", "power_mean_of_three", "power_mean_of_two"]
+__all__ = [
+    "epoch_delta",
+    "epoch_delta_of_two",
+    "integer_power_mean",
+    "limited_power_means",
+    "power_mean_of_three",
+    "power_mean_of_two",
+]
 
 DIGITS = 40
 
@@ -98,3 +105,28 @@ def epoch_delta_of_two(sigma: float, epsilon: float) -> mpf:
 
         step = mpf(1) / 16  # the trapezoid rule errs by exp(-2 pi a / step), and by less than 1e-30 here
         return +(step * sum(given(step * j) for j in range(-16 * 14, 16 * 14 + 1)))
+
+
+def limited_power_means(sigma: float, steps: int, limit: float, highest: float, power: int) -> tuple[mpf, mpf]:
+    """E[S^n] over outputs without a value above a limit, and with exactly one, which is not above the highest one.
+
+    By the multinomial theorem and E[X^k; x < cut] = exp(k (k - 1) / 2 sigma^2) Phi(cut - k / sigma).
+    """
+    with mp.workdps(60):
+        d, low, high = 1 / mpf(sigma), mpf(limit), mpf(highest)
+        full = [exp(mpf(k * (k - 1)) * d * d / 2) / factorial(k) for k in range(power + 1)]
+        below = [one * ncdf(low - k * d) for k, one in enumerate(full)]
+        above = [one * (ncdf(high - k * d) - ncdf(low - k * d)) for k, one in enumerate(full)]
+
+        def coefficients(t: int) -> list[mpf]:
+            """Of the t-th power of the polynomial of those below, by Miller's recurrence."""
+            found = [below[0] ** t]
+            for m in range(1, power + 1):
+                terms = ((k * (t + 1) - m) * below[k] * found[m - k] for k in range(1, m + 1))
+                found.append(sum(terms) / (m * below[0]))
+            return found
+
+        scale = factorial(power) / mpf(steps) ** power
+        others = coefficients(steps - 1)
+        one = steps * sum(above[k] * others[power - k] for k in range(power + 1))
+        return +(coefficients(steps)[power] * scale), +(one * scale)

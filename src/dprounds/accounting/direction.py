@@ -330,6 +330,8 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
     if closed is not None:
         return closed(epsilon).upper <= delta
     line = None if before is None else before.line
+    if line is not None and not line.t <= law.largest_t:
+        line = None  # it is of no use here
     with suppress(NumericalError), WithinDoubles():
         sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
         saddle: Saddle | float = start

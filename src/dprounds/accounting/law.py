@@ -30,12 +30,14 @@ from dprounds.accounting.sums import Sum
 from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
 
 __all__ = [
     "LOG_MOMENT_ERROR",
     "MAX_LOSS_ERROR",
     "MOST_NODES",
     "Composition",
+    "Events",
     "Family",
     "Lattice",
     "LossLaw",
@@ -97,6 +99,13 @@ class Lattice(NamedTuple):
     blur: float = 0.0
 
 
+class Events(NamedTuple):
+    """Laws of a run on events that exclude each other, and at least the probability of all other outputs."""
+
+    laws: tuple[Composition, ...]
+    missing: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossLaw:
     r"""One round of a mechanism in one direction, as the law of its privacy loss.
@@ -125,6 +134,9 @@ class LossLaw:
         The distance of two normal laws of variance one that are as hard to tell apart, if the pair is such a pair.
     turnable
         The log-ratio behind the loss and its law off the real axis, for levels; None where it is not known.
+    events
+        ``events(rounds, log_delta)``: so many rounds by events of which each has a short line, where a rare large loss
+        makes that of the whole a long one; None where the line of the law itself will do.
     lattice
         Where the losses lie, if they are those of one lattice.
     atoms
@@ -133,7 +145,7 @@ class LossLaw:
         An upper bound on :math:`P(L = \infty)`, in [0, 1], from which `least_mass` makes a lower one.
     left_out
         An upper bound on the probability of outputs that K leaves out. From above they count as infinite losses, and
-        from below as nothing.
+        from below as nothing. It is 1 for the law of an event, which is no law of a whole run.
     max_loss
         An upper bound on the finite losses; `inf` where there is none.
     exact_max_loss
@@ -145,6 +157,8 @@ class LossLaw:
     moment_error
         ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where the law states them. None where
         they are `LOG_MOMENT_ERROR` of the size of what K is made of.
+    log_moment_above
+        Upper bounds of K at a row of real points, where they cost less than K itself.
     largest_t
         Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
     is_attained
@@ -172,6 +186,7 @@ class LossLaw:
     summed: Callable[[int], Sum | None] | None = None
     normal_distance: float | None = None
     turnable: Turnable | None = None
+    events: Callable[[int, float], Events | None] | None = None
     lattice: Lattice | None = None
     atoms: tuple[float, float] | None = None
     infinite_mass: float = 0.0
@@ -181,6 +196,7 @@ class LossLaw:
     max_loss_is_least: bool = False
     seen: float = 1.0
     moment_error: Callable[[Numbers], Array] | None = None
+    log_moment_above: Callable[[Array], Array] | None = None
     largest_t: float = math.inf
     is_attained: bool = True
     lattice_precision: float = 0.0
@@ -192,7 +208,7 @@ class LossLaw:
 
     def __post_init__(self) -> None:
         """Refuse a law that contradicts itself."""
-        if not self.most_nodes:
+        if not self.most_nodes or self.left_out == 1:  # no value of K contradicts a law that may leave out everything
             refuse_contradictions(self.of, self.max_loss, mass_from_above(self), np.empty(0), np.empty(0))
             return
         far = 1.0
@@ -265,6 +281,20 @@ class Composition:
     def states_errors(self) -> bool:
         """Whether a part states errors of its own."""
         return any(law.moment_error is not None for law, _ in self.parts)
+
+    @cached_property
+    def is_event(self) -> bool:
+        """Whether a part is the law of an event."""
+        return any(law.left_out == 1 for law, _ in self.parts)
+
+    def log_moment_above(self, t: Array) -> Array | None:
+        """Upper bounds of K of the sum at real points, where all parts know them at little cost."""
+        found = np.zeros(t.size)
+        for rounds, law in self._weighted:
+            if law.log_moment_above is None:
+                return None
+            found += rounds * law.log_moment_above(t)
+        return above(found, 4.0 * len(self.parts) * UNIT_ROUNDOFF * np.abs(found))
 
     @cached_property
     def largest_t(self) -> float:

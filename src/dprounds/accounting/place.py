@@ -283,15 +283,18 @@ def _sides(law: Composition, saddle: Saddle) -> tuple[Array, Array]:
     over = np.append(t * SIDES_ABOVE, width * SIDE_WIDTHS)
     over = np.append(over, t * SIDES_FAR) if law.max_loss < math.inf else over
     under = np.append(t * SIDES_BELOW, width * SIDE_WIDTHS)
-    if law.states_errors:
+    if law.states_errors and not law.is_event:
         over = over[(over <= FARTHEST_COSTLY * t) & (t + over <= BEYOND_LARGEST * law.largest_t)]
     sides = np.sort(np.concatenate([t - under[under < t], t + over]))
-    values = np.asarray(np.real(law.log_moment(sides)))
-    law.refuse_contradictions(sides, values)
+    bounds = law.log_moment_above(sides)
+    if bounds is None:
+        values = np.asarray(np.real(law.log_moment(sides)))
+        law.refuse_contradictions(sides, values)
+        bounds = axis_from_above(law, sides, values)
+    own = axis_from_above(law, np.array([t]), np.array([saddle.value]))
     # At 0, K is at most 0: there the bound is that delta is at most one.
     sides, order = np.unique(np.concatenate([[0.0], sides, [t]]), return_index=True)
-    values = np.concatenate([[0.0], values, [saddle.value]])[order]
-    return sides, axis_from_above(law, sides, values)
+    return sides, np.concatenate([[0.0], bounds, own])[order]
 
 
 def _tilt(
@@ -311,7 +314,8 @@ def _tilt(
             np.where(distance < 0, wanted, math.inf).min(axis=1), np.where(distance > 0, wanted, math.inf).min(axis=1)
         )
         size = at_sides[tried] - t * epsilon - np.log(t) - np.log1p(t)
-    cost = np.where(size - log_delta < LOG_LARGEST_SUMMAND, WORTH_MOVING * periods, math.inf)
+    room = -math.inf if law.is_event else LOG_LARGEST_SUMMAND  # the line of an event is short at its saddle point
+    cost = np.where(size - log_delta < room, WORTH_MOVING * periods, math.inf)
     cost[-1] = periods[-1]
     best = int(np.argmin(cost))
     if not periods[best] < math.inf:

@@ -3,6 +3,7 @@
 | way | to |
 |---|---|
 | `by_sum.py` | a finite sum that the law knows of itself |
+| `by_events.py` | a line for each of some events |
 | `by_line.py` | a line of the law itself |
 | `levels/by_levels.py` | a line for each size that the largest round may have |
 | `by_lattice.py` | the lines of two lattices, from above and from below |
@@ -16,6 +17,7 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
+from dprounds.accounting.by_events import ByEvents
 from dprounds.accounting.by_lattice import ByLattice
 from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.by_sum import BySum
@@ -103,6 +105,8 @@ def ways_to_sums(
     if summed is not None and line_first:
         yield ByLine(law, False, min(most_nodes or SHORT_LINE, SHORT_LINE), start)
         yield from _by_sum(law, summed(rounds), start)
+    if part is not None and part.events is not None:
+        yield ByEvents(law, start)
     if on_line:
         yield ByLine(law, is_smoothed, most_nodes, start)
     if has_levels and not levels_first:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds._validate import choice, count, show
-from dprounds.accounting.law import LossLaw
+from dprounds.accounting.law import Composition, Events, LossLaw
 from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ABSOLUTE_ERROR, ADD, ADD_REMOVE, BOTH_DIRECTIONS, RELATIVE_ERROR, Mechanism
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.lognormal_limited import LimitedMean, OneAbove
 from dprounds.numerics.lognormal_mean import LognormalMean, Means
 from dprounds.numerics.lognormal_slopes import mean_slopes
 from dprounds.numerics.lognormal_window import LognormalWindow
@@ -34,14 +35,26 @@ MOST_REPEATS = 10**15
 MOST_NODES = 2**13
 # Lines are put no further out than this part of what K is known up to on the axis, and where K is cheap.
 PART_OF_AXIS = 0.6
+MOST_ON_RAYS = 1.3
 LARGEST_T = 40.0
 # A mean of lognormal values has a window if its deviation is below the first number, and powers are known up to the
 # second one, or to all that are of use: the third, over the deviation.
 WIDEST_WINDOW = 0.045
 LEAST_REACH = 66.0
 MOST_USED = 8.0
+# Where the deviation of a mean is below this, epochs are told apart by their largest value, and what is left
+# out then may be this part of delta, in logarithms.
+WIDEST_WITH_EVENTS = 0.05
+LOG_MISSING = math.log(1e-11)
+LOG_OF_TWO = math.log(3e-10)
+LEAST_REACH_OF_EVENTS = 0.5
+MOST_LIMIT = 13.0
+LIMIT_STEP = 0.05
+MOST_EVENT_NODES = 2**10
 # From this deviation of one value's logarithm on, it is tried whether the largest power is known.
 LARGE_DEVIATION = 0.4
+# Smaller negative powers than this over the deviation of a mean are no use of a window then.
+LEAST_IN_SPREADS = 1.0
 # Lines are put no further out than this part of the largest power of a window.
 PART_OF_REACH = 0.62
 # Below this t = order - 1 the Rényi bound of a larger order, which is not smaller, is taken too: there the error of M
@@ -205,22 +218,20 @@ class RandomAllocation(Accounted, Mechanism):
     def _windows(self, direction: str) -> list[tuple[LognormalWindow, int]]:
         """For large powers of a mean that is close to one: windows of the blocks, or none.
 
-        Where those of one direction do not reach far, one value may be as large as all others, and neither has one.
+        Of positive powers where they do not reach far, one value may be as large as all others, and there is none.
         """
-        cut = [LognormalWindow(mean.deviation, mean.count, is_cut=True) for mean, _ in self._blocks]
+        found = [
+            (LognormalWindow(mean.deviation, mean.count, is_cut=direction != ADD), times)
+            for mean, times in self._blocks
+        ]
         suits = all(
             window.count > 1
             and window.spread <= WIDEST_WINDOW
             and window.most_power >= min(LEAST_REACH, MOST_USED / window.spread)
             and (window.deviation < LARGE_DEVIATION or window.is_resolved)
-            for window in cut
+            for window, _ in found
         )
-        if not suits:
-            return []
-        return [
-            (replace(window, is_cut=direction != ADD), times)
-            for window, (_, times) in zip(cut, self._blocks, strict=True)
-        ]
+        return found if suits else []
 
     def _window_law(self, windows: list[tuple[LognormalWindow, int]], direction: str) -> LossLaw:
         """The law by windows; of a removed record, without the outputs at which a value is above its bound."""
@@ -229,6 +240,11 @@ class RandomAllocation(Accounted, Mechanism):
             power = -z if direction == ADD else z + 1.0
             upward = power.real + 1j * np.abs(power.imag)
             value, error = np.zeros(z.size, dtype=np.complex128), np.zeros(z.size)
+            if direction == ADD and any(
+                window.deviation >= LARGE_DEVIATION and z.real.max() * window.spread < LEAST_IN_SPREADS
+                for window, _ in windows
+            ):
+                return self._moments(z, direction)  # no tilt takes large values away
             for window, times in windows:
                 found = _window_means(window, upward.tobytes())
                 value += times * found.logs
@@ -257,6 +273,61 @@ class RandomAllocation(Accounted, Mechanism):
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._window_slopes, windows, direction),
+            events=partial(self._events, PART_OF_REACH * reach) if direction != ADD and self._has_events else None,
+        )
+
+    def _events(self, largest_t: float, times: int, log_delta: float) -> Events | None:
+        """Epochs in which no value is above a limit, and such in which one value of one epoch is.
+
+        None where the line of the law itself, which goes up to `largest_t`, will do.
+        The limit is where two values are above it with a probability that is next to nothing against delta; or one, if
+        that is so high that it does not count at the powers that are wanted.
+        """
+        ((mean, repeats),) = self._blocks
+        epochs = repeats * times
+        none = LimitedMean(mean.deviation, mean.count, True, _limit(mean, epochs, log_delta + LOG_MISSING, 1))
+        wanted = math.sqrt(-2.0 * log_delta / epochs) / none.spread  # the saddle point of a normal law
+        if wanted <= largest_t:
+            return None
+        if wanted <= none.most_power:
+            return Events((self._event_law(none) * epochs,), epochs * none.left_out)
+        highest, limit = none.limit, _limit(mean, epochs, log_delta + LOG_OF_TWO, 2)
+        missing = epochs * none.left_out
+        none = LimitedMean(mean.deviation, mean.count, True, limit)
+        if not none.most_power * none.spread >= LEAST_REACH_OF_EVENTS:
+            return None  # one value at the limit is far more than all others together
+        below = self._event_law(none)
+        above = self._event_law(OneAbove(mean.deviation, mean.count, limit, highest), epochs)
+        missing += 0.5 * (epochs * none.left_out) ** 2
+        both = Composition(((above, 1), *(((below, epochs - 1),) if epochs > 1 else ())))
+        return Events((below * epochs, both), missing * (1.0 + 64.0 * UNIT_ROUNDOFF))
+
+    def _event_law(self, mean: LimitedMean | OneAbove, times: int = 1) -> LossLaw:
+        """The law of an epoch in which values are below a limit, or one is above it, that one in so many epochs."""
+
+        def moments(z: Numbers) -> tuple[Numbers, Array]:
+            power = z + 1.0
+            found = _event_means(mean, (power.real + 1j * np.abs(power.imag)).tobytes())
+            value = found.logs + math.log(times)
+            if not np.iscomplexobj(z):
+                return value.real, found.errors
+            return np.where(power.imag < 0, np.conj(value), value), found.errors
+
+        def ceiling(t: float, s: Array) -> Array:
+            value, error = moments(np.array([t]))
+            fall = mean.log_fall(t + 1.0, np.maximum(s, np.finfo(float).tiny))
+            return np.asarray(float(_above(value.real, error)[0]) + fall, dtype=np.float64)
+
+        return LossLaw(
+            of=self,
+            log_moment=lambda z: moments(z)[0],
+            moment_error=lambda z: moments(z)[1],
+            ceiling=ceiling,
+            left_out=1.0,
+            log_moment_above=lambda t: mean.log_above(t + 1.0) + math.log(times),
+            largest_t=mean.most_power - 1.0,
+            is_attained=self.participations == 1,
+            most_nodes=MOST_EVENT_NODES,
         )
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
@@ -270,7 +341,7 @@ class RandomAllocation(Accounted, Mechanism):
         windows = self._windows(direction)
         if windows:
             return self._window_law(windows, direction)
-        blocks = self._blocks
+        blocks, largest_t = self._blocks, min(PART_OF_AXIS * self._largest_t, LARGEST_T)
 
         def ceiling(t: float, s: Array) -> Array:
             value, error = self._moments(np.array([t]), direction)
@@ -283,12 +354,21 @@ class RandomAllocation(Accounted, Mechanism):
             log_moment=lambda z: self._moments(z, direction)[0],
             moment_error=lambda z: self._moments(z, direction)[1],
             ceiling=ceiling,
-            largest_t=min(PART_OF_AXIS * self._largest_t, LARGEST_T),
+            largest_t=largest_t,
             max_loss_is_least=True,
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._slopes, direction),
+            events=partial(self._events, MOST_ON_RAYS * largest_t) if direction != ADD and self._has_events else None,
         )
+
+    @property
+    def _has_events(self) -> bool:
+        """Whether epochs are told apart by their largest value."""
+        if len(self._blocks) > 1:
+            return False
+        ((mean, _),) = self._blocks
+        return LimitedMean(mean.deviation, mean.count, True).spread <= WIDEST_WITH_EVENTS and mean.count > 2
 
     def _slopes(self, direction: str, z: Numbers, values: Numbers) -> dict[str, Numbers]:
         """The derivatives of K on a line, upward: by the noise multiplier and by the part of the steps that are joined.
@@ -388,6 +468,25 @@ class RandomAllocation(Accounted, Mechanism):
 def _above(value: Array, error: Array) -> Array:
     """K on the axis, from above, given the relative error of M."""
     return np.where(error < 0.25, value + 2.0 * error, math.inf)
+
+
+def _limit(mean: LognormalMean, epochs: int, log_chance: float, number: int) -> float:
+    """The least limit, in deviations, above which so many values are with no more than about this probability."""
+    low, high = 0.0, MOST_LIMIT
+    while high - low > LIMIT_STEP:
+        middle = 0.5 * (low + high)
+        chance = epochs * LimitedMean(mean.deviation, mean.count, True, middle).left_out
+        low, high = (middle, high) if number * math.log(chance) > log_chance else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _event_means(mean: LimitedMean | OneAbove, powers: bytes) -> Means:
+    """The means at the powers behind these bytes."""
+    found = mean.means(np.frombuffer(powers, dtype=np.complex128))
+    if np.isnan(found.logs).any() or np.isnan(found.errors).any():
+        raise NumericalError("A mean of lognormal values is not a number in doubles.")
+    return found
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

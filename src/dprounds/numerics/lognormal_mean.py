@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.log_gamma import loggamma
 from dprounds.numerics.lognormal_rays import LEAST_EXPONENT, LognormalRays, Ray
-from dprounds.numerics.special import loggamma
 
 __all__ = ["LognormalMean", "Means", "split_power"]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dprounds.numerics.complex_plane import log1p_at
 from dprounds.numerics.doubled import short_below, two_product, two_sum
+from dprounds.numerics.log_gamma import loggamma
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.special import loggamma
 
 __all__ = [
     "LEAST_AVERAGE",

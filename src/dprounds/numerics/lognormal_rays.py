@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from dprounds.errors import NumericalError
 from dprounds.numerics.doubled import short_below
+from dprounds.numerics.log_gamma import loggamma
 from dprounds.numerics.lognormal_powers import TERM_UNITS, Average, LognormalPowers, power_coefficients
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.special import loggamma
 
 __all__ = ["LEAST_EXPONENT", "LognormalRays", "Ray", "phased_sums"]
 
@@ -31,8 +31,9 @@ ALIASES = np.array([-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0])
 
 # --- Rounding and cut-offs: counted or measured, with room.
 
-# SciPy's logarithm of the gamma function, relative to the size of its value and to one.
-GAMMA_UNITS = 4.0
+# The logarithm of the gamma function, relative to the size of its value and to four; and other exponents.
+GAMMA_UNITS = 16.0
+EXPONENT_UNITS = 4.0
 # With periods from here on, the sum of e^(qy) G(e^y) over nodes is at most twice its integral, for q up to 128.
 LEAST_PERIOD = 16.0
 
@@ -58,6 +59,8 @@ ENDS: Array = np.asarray(0.125 * np.arange(512), dtype=np.float64)
 INNER = 128
 # Tables of integer moments that are remembered: plans ask for the same mean again and again.
 MOST_TABLES = 64
+# And of gamma functions at aliases, which are the same for many means.
+MOST_RATIOS = 512
 
 
 class Ray(NamedTuple):
@@ -97,7 +100,7 @@ class LognormalRays(LognormalPowers):
         """
         turns = np.multiply.outer(period, ALIASES)
         moved = s[:, None] - turns
-        size = loggamma(np.asarray(p_real)[..., None] - 1j * moved).real - loggamma(p_real - 1j * s).real[:, None]
+        size = _gamma_ratios(np.asarray(p_real, dtype=np.float64), s, moved)
         ceiling = -0.5 * (self.deviation * moved) ** 2 / self.count
         exponents = size + ceiling - angle * turns
         ends = np.maximum(exponents[:, 0] - exponents[:, 1], exponents[:, -1] - exponents[:, -2])
@@ -187,9 +190,9 @@ class LognormalRays(LognormalPowers):
         logs = np.log(terms.sum(axis=1)) + prefactor
         moved = p * (modulus @ np.abs(ray.y)) + (modulus * np.abs(exponents)).sum(axis=1)
         rounding = sizes @ ray.value_errors + UNIT_ROUNDOFF * (2.0 * moved + TERM_UNITS * modulus.sum(axis=1))
-        size = 4.0 + np.abs(top) + np.abs(log_gamma) + p * log_count
+        size = EXPONENT_UNITS * (4.0 + np.abs(top) + p * log_count) + GAMMA_UNITS * (4.0 + np.abs(log_gamma))
         with np.errstate(over="ignore"):
-            errors = rounding * np.exp(prefactor - logs) + GAMMA_UNITS * UNIT_ROUNDOFF * size
+            errors = rounding * np.exp(prefactor - logs) + UNIT_ROUNDOFF * size
             grown = math.expm1(min(self.count * math.exp(ray.average.log_error), 1.0))
             errors += 2.0 * grown * np.exp(p * ray.average.log_spread)
             errors += np.exp(self._log_alias(2.0 * math.pi / ray.step, p, 0.0, np.zeros(p.size)))
@@ -222,8 +225,9 @@ class LognormalRays(LognormalPowers):
         )
         with np.errstate(over="ignore"):
             errors = rounding * np.exp(prefactor - log_real)
-            size = 4.0 + abs(top) + np.abs(log_gamma) + s * (ray.angle + abs(center)) + p_real * log_count
-            errors += GAMMA_UNITS * UNIT_ROUNDOFF * size * np.exp(np.minimum(logs.real - log_real, 0.0))
+            size = EXPONENT_UNITS * (4.0 + abs(top) + s * (ray.angle + abs(center)) + p_real * log_count)
+            size = size + GAMMA_UNITS * (4.0 + np.abs(log_gamma))
+            errors += UNIT_ROUNDOFF * size * np.exp(np.minimum(logs.real - log_real, 0.0))
             # *averages*: each of t averages is off, relative to what it is on the real axis
             grown = math.expm1(min(self.count * math.exp(ray.average.log_error), 1.0))
             spread = p_real * ray.average.log_spread + math.lgamma(p_real) - ray.angle * s - log_gamma.real
@@ -247,6 +251,19 @@ def phased_sums(terms: ComplexArray, offsets: Array, step: float, s: Array) -> C
     inner = np.exp(-1j * np.multiply.outer(step * np.arange(INNER), s))
     outer = np.exp(-1j * np.multiply.outer(offsets[::INNER], s))
     return np.asarray(((table.reshape(rows, INNER) @ inner) * outer).sum(axis=0))
+
+
+def _gamma_ratios(p_real: Array, s: Array, moved: Array) -> Array:
+    """Logarithms of the moduli of gamma functions at aliases, relative to those where there is none."""
+    given = [np.ascontiguousarray(row) for row in (p_real, s, moved)]
+    return _remembered_ratios(*((row.shape, row.tobytes()) for row in given))
+
+
+@lru_cache(maxsize=MOST_RATIOS)
+def _remembered_ratios(*given: tuple[tuple[int, ...], bytes]) -> Array:
+    p_real, s, moved = (np.frombuffer(row).reshape(shape) for shape, row in given)
+    own = loggamma(np.asarray(p_real - 1j * s, dtype=np.complex128)).real[:, None]
+    return np.asarray(loggamma(np.asarray(p_real[..., None] - 1j * moved, dtype=np.complex128)).real - own)
 
 
 @lru_cache(maxsize=MOST_TABLES)

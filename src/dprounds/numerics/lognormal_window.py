@@ -18,7 +18,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers, log1p_at
 from dprounds.numerics.lognormal_mean import LOG_FALLEN, LOG_OF_NOTHING, Means
+from dprounds.numerics.normal_tails import log_upper_tail, upper_tail
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
-from dprounds.numerics.special import erfc, log_ndtr
 
-__all__ = ["LognormalWindow"]
+__all__ = ["Average", "LognormalWindow", "Tilted", "remembered_tilted"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
+
+ROOT_TWO = math.sqrt(2.0)
 
 # --- What carries a proof; docs/theory/allocation.md has the propositions.
 
@@ -93,6 +95,8 @@ RESOLVED = 13.5
 MOST_POWER_IN_SPREADS = 16.0
 # Larger ones than this over it serve no delta above 1e-20.
 MOST_USEFUL = 10.0
+# Of negative powers this part of the largest one is enough.
+PART_OF_NEGATIVE = 0.7
 # An average of smaller modulus is raised to this, to bound what its error becomes in its t-th power.
 LEAST_AVERAGE = 0.01
 # Tilted laws are made at multiples of this over the deviation of S; for lines, of more powers than a few with one real
@@ -108,11 +112,15 @@ MOST_REMEMBERED = 64
 
 
 class Average(NamedTuple):
-    """How one value is averaged: nodes, X - 1 and weights there, and bounds on the errors of the sums."""
+    """How one value is averaged: nodes, X - 1 and weights there, and bounds on the errors of the sums.
+
+    Of values that do not count, the probability and the mean of X - 1 are `outside`.
+    """
 
     less_one: Array
     weights: Array
     errors: Array
+    outside: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -125,6 +133,10 @@ class LognormalWindow:
     deviation: float
     count: float
     is_cut: bool
+    # Parts that are left out may be as large as these powers of those that others leave out.
+    depth: ClassVar[float] = 1.0
+    # Means are computed up to where that of a normal law has fallen by this, in logarithms.
+    fallen: ClassVar[float] = LOG_FALLEN
 
     @cached_property
     def cut(self) -> float:
@@ -170,16 +182,21 @@ class LognormalWindow:
             here = np.flatnonzero(w.real == real)
             if not abs(real) * self.spread <= MOST_POWER_IN_SPREADS:
                 raise NumericalError("A mean of lognormal values is not resolved at such a power.")
-            spacing = SPACING if here.size <= FEW_POWERS else SPACING_OF_LINES
-            tilt = spacing * round(abs(real) * self.spread / spacing)
-            logs[here], errors[here] = _remembered_tilted(self, tilt).means(real, w.imag[here])
+            tilt = self.tilt_for(abs(real), is_line=here.size > FEW_POWERS)
+            logs[here], errors[here] = remembered_tilted(self, tilt).means(real, w.imag[here])
         return Means(logs, errors)
+
+    def tilt_for(self, power: float, *, is_line: bool = False) -> float:
+        """A multiple of a spacing, in units of one over the deviation of S, that suits a power."""
+        spacing = SPACING_OF_LINES if is_line else SPACING
+        return spacing * round(power * self.spread / spacing)
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the mean is known at the largest power."""
+        """Whether the mean is known at the largest power, or at all negative ones that are of use."""
+        powers = [self.most_power] if self.is_cut else [-1.0 / self.spread, -PART_OF_NEGATIVE * self.most_power]
         try:
-            self.means(np.array([self.most_power + 0j]))
+            self.means(np.array(powers, dtype=np.complex128))
         except (NumericalError, ArithmeticError):
             return False
         return True
@@ -189,8 +206,26 @@ class LognormalWindow:
         fall: Array = -0.5 * (self.deviation * s) ** 2 / self.count * (1.0 - 8.0 * UNIT_ROUNDOFF)
         if not self.is_cut:
             return fall
-        table = _remembered_tilted(self, SPACING * round(abs(power) * self.spread / SPACING))
+        table = remembered_tilted(self, self.tilt_for(abs(power)))
         return np.logaddexp(fall, table.log_face(power) + math.log(2.0 / self.deviation) - np.log(s))
+
+    @property
+    def most_tilt_of_bounds(self) -> float:
+        """Chernoff's bound is tried up to this tilt."""
+        return self._most_tilt(LOG_OF_LAST_IN_BOUNDS)
+
+    def tilts_above(self, c: float, usual: Array) -> Array:
+        """Distances of tilts above c at which Chernoff's bound is tried, given those below it."""
+        return usual
+
+    def add_edges(self, table: Tilted, angle: Array, fallen: Array) -> Array:
+        """*Turned*: psi turned by angles, in logarithms, given how much it falls at the turned tilt; with faces."""
+        found: Array = 0.5 * self.count * (angle / self.deviation) ** 2 + fallen
+        if not self.is_cut:
+            return found
+        own = table.c * (self._largest - 1.0) / self.count - table._log_at / self.count + 0.01
+        face = math.log(self.count) - 0.5 * self.cut**2 - 0.5 * math.log(2.0 * math.pi) + own
+        return np.logaddexp(found, face + np.log(np.maximum(angle / self.deviation, 1e-300)))
 
     def average_for(self, tilts: Array, turn: float) -> Average:
         """*Values*: nodes for E[exp(u (X - 1)/t) - 1 - u (X - 1)/t], Re u one of the tilts and |Im u| up to `turn`.
@@ -207,21 +242,21 @@ class LognormalWindow:
             key=lambda one: one[0],
         )
         number = 2 * math.ceil(min(cut / distance, MOST_VALUES))
+        tails = upper_tail([cut, cut - d])
+        # what lies beyond the cut of 1 + q, and below it of all of the integrand, is left out
+        left_out = 3.0 * (tails[0] + (np.abs(tilts) + turn) / t * (tails[1] + tails[0]))
+        # below the cut exp(q) grows if the tilt is negative, by 1 - X <= 1 and 1 - X <= -d x + d^2 / 2
+        pull = np.maximum(-tilts, 0.0) / t
+        moved = 0.5 * pull * d * (pull * d + d) + log_upper_tail(cut - pull * d)
+        left_out += np.exp(np.minimum(np.minimum(moved, pull + math.log(tails[0])), 700.0))
         if not number <= MOST_VALUES:
             raise NumericalError("A mean of lognormal values is not resolved at such a power.")
         distance = 2.0 * cut / number
         x: Array = distance * (np.arange(number, dtype=np.float64) - 0.5 * (number - 1))
         turns = 2.0 * math.pi * strip / distance
         errors = np.exp(np.minimum(sides[0], 700.0)) + np.exp(sides[1] - turns - math.log(-math.expm1(-turns)))
-        # what lies beyond the cut of 1 + q, and below it of all of the integrand, is left out
-        tails = np.exp(log_ndtr(np.array([-cut, d - cut])).real)
-        errors += 3.0 * (tails[0] + (np.abs(tilts) + turn) / t * (tails[1] + tails[0]))
-        # below the cut exp(q) grows if the tilt is negative, by 1 - X <= 1 and 1 - X <= -d x + d^2 / 2
-        pull = np.maximum(-tilts, 0.0) / t
-        moved = 0.5 * pull * d * (pull * d + d) + log_ndtr(pull * d - cut).real
-        errors += np.exp(np.minimum(np.minimum(moved, pull + math.log(tails[0])), 700.0))
         weights = distance / math.sqrt(2.0 * math.pi) * np.exp(-0.5 * x * x)
-        return Average(np.expm1(d * x - 0.5 * d * d), weights, errors)
+        return Average(np.expm1(d * x - 0.5 * d * d), weights, errors + left_out)
 
     def _log_sides(self, tilts: Array, turn: float, strip: float) -> tuple[Array, Array]:
         """The logarithms of what the sides of a rectangle contribute: those across, and those along before the rule.
@@ -271,7 +306,7 @@ class Tilted:
         t = self.of.count
         q = np.multiply.outer(u / t, average.less_one)
         rest = _exponential_rest(q)
-        mean = rest @ average.weights
+        mean = rest @ average.weights - average.outside[0] - u / t * average.outside[1]
         mean = np.where(np.abs(1.0 + mean) < NO_AVERAGE, NO_AVERAGE - 1.0, mean)
         square = np.abs(q) ** 2 * np.exp(np.maximum(q.real, 0.0))
         rounding = TERM_UNITS * UNIT_ROUNDOFF * (square @ average.weights)
@@ -288,10 +323,10 @@ class Tilted:
     @cached_property
     def _chernoff(self) -> tuple[Array, Array]:
         """Real tilts around c, and upper bounds of the logarithm of psi there."""
-        tilts = TILTS / self._middle[1]
-        u = np.concatenate([self.c - tilts[::-1], [self.c], self.c + tilts])
+        below = TILTS / self._middle[1]
+        u = np.concatenate([self.c - below[::-1], [self.c], self.c + self.of.tilts_above(self.c, below)])
         found = np.full(u.size, math.inf)
-        known = np.flatnonzero(u <= max(self.of._most_tilt(LOG_OF_LAST_IN_BOUNDS), self.c))
+        known = np.flatnonzero(u <= max(self.of.most_tilt_of_bounds, self.c))
         near = known[np.abs(u[known] - self.c) <= NEAR_TILTS / self._middle[1]]
         for part in (near, np.setdiff1d(known, near)):
             if part.size:
@@ -311,7 +346,7 @@ class Tilted:
     def _inside(self) -> tuple[float, float]:
         """The interval outside of which the tilted law has next to nothing."""
         u, logs = self._chernoff
-        gap = (logs - self._log_at - LOG_TAILS) / np.where(u == self.c, 1.0, u - self.c)
+        gap = (logs - self._log_at - self.of.depth * LOG_TAILS) / np.where(u == self.c, 1.0, u - self.c)
         low = 1.0 + float(gap[: TILTS.size].max(initial=-math.inf))
         high = 1.0 + float(gap[TILTS.size + 1 :].min(initial=math.inf))
         if not high - low < math.inf:
@@ -347,7 +382,7 @@ class Tilted:
                 x = edge + side * fall * scale
                 if not x > LEAST_X:
                     raise NumericalError("A mean of lognormal values is too wide for a window.")
-                if float(self._log_kernel(power, np.array([x]))[0]) - fall * fall <= LOG_ENDS:
+                if float(self._log_kernel(power, np.array([x]))[0]) - fall * fall <= self.of.depth * LOG_ENDS:
                     break
                 fall += END_STEP
             found.append(x)
@@ -360,7 +395,7 @@ class Tilted:
         They are told from there, so that a law that is narrow around one keeps its digits.
         """
         low, high = self._ends
-        highest = math.sqrt(-2.0 * LOG_FALLEN * self.of.count) / self.of.deviation / low + RESOLVED / self._scale
+        highest = math.sqrt(-2.0 * self.of.fallen * self.of.count) / self.of.deviation / low + RESOLVED / self._scale
         number = _odd_and_smooth(math.ceil((high - low) * highest / math.pi))
         distance = (high - low) / number
         return np.asarray((low - self._middle[0]) + distance * (np.arange(number) + 0.5), dtype=np.float64), distance
@@ -374,7 +409,7 @@ class Tilted:
         """How the window rises on the left, and falls on the right."""
         edge = self._edges[side]
         away = (x - edge) / self._scale if side else (edge - x) / self._scale
-        return np.asarray(0.5 * erfc(away), dtype=np.float64)
+        return np.asarray(upper_tail(ROOT_TWO * away), dtype=np.float64)
 
     @cached_property
     def _masses(self) -> tuple[Array, float]:
@@ -384,7 +419,7 @@ class Tilted:
         turn = 2.0 * math.pi / (distance * offsets.size)
         frequencies = turn * np.arange(half + 1, dtype=np.float64)
         bounds = self._log_turned(frequencies)
-        taken = frequencies[: int(np.flatnonzero(bounds > LOG_TURNED)[-1]) + 1]
+        taken = frequencies[: int(np.flatnonzero(bounds > self.of.depth * LOG_TURNED)[-1]) + 1]
         average = self.of.average_for(np.array([self.c]), float(taken[-1]))
         logs, errors = self._log_psi(np.asarray(self.c + 1j * taken, dtype=np.complex128), average)
         phases = taken * ((self._middle[0] - 1.0) + float(offsets[0]))
@@ -414,11 +449,7 @@ class Tilted:
         angle = np.minimum(np.minimum(v * self._middle[0] * step, MOST_TURNED) * step, WIDEST_ANGLE)
         moved = np.maximum(self.c, self.c * np.cos(angle)) - v * np.sin(angle)
         chords = np.interp(moved, u[known], (logs + u)[known], left=math.inf, right=math.inf)
-        found = 0.5 * of.count * (angle / of.deviation) ** 2 + chords - (self._log_at + self.c)
-        if of.is_cut:
-            own = self.c * (of._largest - 1.0) / of.count - self._log_at / of.count + 0.01
-            face = math.log(of.count) - 0.5 * of.cut**2 - 0.5 * math.log(2.0 * math.pi) + own
-            found = np.logaddexp(found, face + np.log(np.maximum(angle / of.deviation, 1e-300)))
+        found = of.add_edges(self, angle, chords - (self._log_at + self.c))
         # the faces are bounded so where the rest falls below what it is on the axis
         return np.where(found < 0.0, found, 0.0)
 
@@ -430,7 +461,7 @@ class Tilted:
         exponents = power * logs_of_x - self.c * offsets
         terms = masses * self._window * np.exp(exponents)
         sizes = np.abs(terms)
-        highest = math.sqrt(-2.0 * LOG_FALLEN * of.count) / of.deviation
+        highest = math.sqrt(-2.0 * of.fallen * of.count) / of.deviation
         inside = s <= highest
         sums = np.full(s.size, math.exp(LOG_OF_NOTHING), dtype=np.complex128)
         sums[inside] = np.exp(1j * np.multiply.outer(s[inside], logs_of_x)) @ terms
@@ -465,11 +496,11 @@ class Tilted:
         middle = self._middle[0]
         above, below = u > self.c, u < self.c
         # of exp(c (S - 1)) itself, times at most the sum of the kernel
-        right = float((logs - (u - self.c) * (high - 1.0))[above].min())
-        left = float((logs - (u - self.c) * (low - 1.0))[below].min())
+        right = float((logs - (u - self.c) * (high - 1.0))[above].min(initial=math.inf))
+        left = float((logs - (u - self.c) * (low - 1.0))[below].min(initial=math.inf))
         beyond = 0.0
         if not self.of.is_cut:  # then tilts above zero tell of values below their bound alone
-            tail = float(log_ndtr(np.array([-self.of.cut])).real[0]) + math.log(self.of.count)
+            tail = float(log_upper_tail(self.of.cut)) + math.log(self.of.count)
             right = self._log_right(high)
             beyond = math.exp(min(tail - self._log_at + max(self.c * (high - 1.0), power * math.log(high)), 700.0))
         found = kernel_sum * (math.exp(right) + math.exp(left) + beyond)
@@ -478,8 +509,8 @@ class Tilted:
         if power >= 0:  # it is at most its tangent at the middle, in logarithms
             slope = power / middle
             start = out + power * math.log(middle) - power + slope
-            far = float((logs - (u - slope) * (high - 1.0))[u >= slope].min())
-            near = float((logs - (u - slope) * (low - 1.0))[u <= slope].min())
+            far = float((logs - (u - slope) * (high - 1.0))[u >= slope].min(initial=math.inf))
+            near = float((logs - (u - slope) * (low - 1.0))[u <= slope].min(initial=math.inf))
             found += math.exp(start + far) + math.exp(start + near)
         else:
             found += math.exp(out + power * math.log(high) + self._log_right(high) - self.c * (high - 1.0))
@@ -493,7 +524,7 @@ class Tilted:
         if power > 0 and self.c > 0:  # the logarithm of the kernel is concave, with its peak there; else it is convex
             points.append(min(max(power / self.c, low), high))
         top = float(np.exp(self._log_kernel(power, np.array(points))).max())
-        return top * float(erfc(np.array([FALL]))[0])
+        return top * math.erfc(FALL)
 
     def _log_right(self, high: float) -> float:
         """E[exp(c (S - 1)); S > high] over psi(c), for c at most zero, while all values are below their bound."""
@@ -517,25 +548,35 @@ class Tilted:
         edge = min(least, low)
         log_mean = 0.5 * p * of.deviation**2 + 0.5 * (p * of.deviation) ** 2 / of.count
         at = (math.log(edge) + 0.5 * of.deviation**2) * root / of.deviation + p * of.deviation / root
-        last = log_mean + float(log_ndtr(np.array([at])).real[0]) - self._log_at
+        last = log_mean + float(log_upper_tail(-at)) - self._log_at
         return pieces + math.exp(min(last, 700.0))
+
+    @property
+    def corners(self) -> Array:
+        """The ends of the parts of the interval in whose middles the points are."""
+        (x, distance), first = self._grid, self._ends[0]
+        return np.asarray(first + distance * np.arange(x.size + 1, dtype=np.float64))
 
     def _interpolation(self, power: float, s: float) -> float:
         """*Interpolation*: by how much the trigonometric polynomial misses the kernel times the window, inside."""
-        x, distance = self._grid
-        (low, high), (first, last) = self._inside, self._ends
-        scale = self._scale
-        y = HEIGHT * scale
-        turn = 2.0 * math.pi / (last - first)
-        corners: Array = first + distance * np.arange(x.size + 1, dtype=np.float64)
+        corners = self.corners
         logs = self._log_kernel(power, corners)
-        # on the moved line: the modulus, its turn and the window, each where it is largest in an interval
-        growth = 0.5 * max(power, 0.0) * np.log1p((y / corners[:-1]) ** 2) + s * np.arctan(y / corners[:-1])
-        top = np.maximum(logs[:-1], logs[1:])
+        tops = np.maximum(logs[:-1], logs[1:])
         if power > 0 and self.c > 0:
             peak = power / self.c
             here = (corners[:-1] <= peak) & (peak <= corners[1:])
-            top = np.where(here, self._log_kernel(power, np.array([peak])), top)
+            tops = np.where(here, self._log_kernel(power, np.array([peak])), tops)
+        return self.missed_by_polynomial(power, s, self._log_kernel(power, np.array(self._ends)), tops)
+
+    def missed_by_polynomial(self, power: float, s: float, log_ends: Array, tops: Array) -> float:
+        """*Interpolation*, given the logarithms of the kernel at both ends, and the largest ones between corners."""
+        x, distance = self._grid
+        (low, high), (first, last) = self._inside, self._ends
+        scale, corners = self._scale, self.corners
+        y = HEIGHT * scale
+        turn = 2.0 * math.pi / (last - first)
+        # on the moved line: the modulus, its turn and the window, each where it is largest in an interval
+        growth = 0.5 * max(power, 0.0) * np.log1p((y / corners[:-1]) ** 2) + s * np.arctan(y / corners[:-1])
         lift = (y / scale) ** 2
         moved = np.zeros(x.size)
         for side in (0, 1):
@@ -545,12 +586,12 @@ class Tilted:
                 of_itself = lift + np.log(np.maximum(half[:-1], half[1:]))
             of_missing = np.log1p(math.exp(lift) * (1.0 - np.minimum(half[:-1], half[1:])))
             moved += np.minimum(of_itself, of_missing)
-        along = float((top + growth + moved).max())
+        along = float((tops + growth + moved).max())
         rate = math.pi / distance
         of_sides = along - rate * y - math.log(-0.5 * math.expm1(-2.0 * rate * y)) + math.log(last - first)
         of_sides += math.log(0.5 * turn / math.sinh(0.5 * turn * y))
         ends = np.array([first, last])
-        log_ends = self._log_kernel(power, ends) + np.log(self._half(ends, 0)) + np.log(self._half(ends, 1))
+        log_ends = log_ends + np.log(self._half(ends, 0)) + np.log(self._half(ends, 1))
         # what a side across has off the axis is a convex function of the height, and largest at one of its ends
         risen = lift + 0.5 * max(power, 0.0) * (y / first) ** 2 + s * y / first - rate * y
         inner = min(math.sin(0.5 * turn * (low - first)), math.sin(0.5 * turn * (last - high)))
@@ -576,7 +617,7 @@ def _chance_of_large_value(count: float, deviation: float, cut: float) -> float:
 
     All but one have the law of X, and that one the law tilted by X itself.
     """
-    tails = np.exp(log_ndtr(np.array([-cut, deviation - cut])).real)
+    tails = upper_tail([cut, cut - deviation])
     return float((count - 1) * tails[0] + tails[1]) * (1.0 + 1e-9)
 
 
@@ -607,6 +648,6 @@ def _odd_and_smooth(least: int) -> int:
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def _remembered_tilted(of: LognormalWindow, tilt: float) -> Tilted:
+def remembered_tilted(of: LognormalWindow, tilt: float) -> Tilted:
     """The law tilted by this over the deviation of S, towards larger values for positive powers."""
     return Tilted(of, tilt / of.spread if of.is_cut else -tilt / of.spread)

@@ -10,11 +10,11 @@ from importlib import import_module
 from types import ModuleType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dprounds.numerics.complex_plane import Numbers
 
-__all__ = ["erfc", "log_ndtr", "loggamma", "ndtr"]
+__all__ = ["erfc", "log_ndtr", "ndtr"]
 
 Array = NDArray[np.float64]
 
@@ -37,8 +37,3 @@ def ndtr(x: Array) -> Array:
 def log_ndtr(x: Numbers) -> Numbers:
     """Its logarithm, and the continuation of that to complex numbers."""
     return np.asarray(_scipy().log_ndtr(x))
-
-
-def loggamma(x: ArrayLike) -> NDArray[np.complex128]:
-    """The logarithm of the gamma function, on its principal branch."""
-    return np.asarray(_scipy().loggamma(x), dtype=np.complex128)
