@@ -3,8 +3,8 @@
 *Changes* alters certificates that are true to the ninth digit: a smaller ε or δ, more rounds, less noise, a higher
 rate, other evidence, swapped directions, missing fields, other types, huge numbers, text in place of numbers, deep
 nesting, huge files. No false claim may be verified, and none may crash, take over 20 seconds or a gigabyte. *Runs*
-certifies random runs and lists those whose reported ε cannot be certified within 1e-6 of itself. *References* compares
-bounds with 60 digits of mpmath.
+certifies random runs, and *epochs* some of random allocation, and lists those whose reported ε cannot be certified
+within 1e-6 of itself. *References* compares bounds with 60 digits of mpmath.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import random
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,16 +29,18 @@ from dprounds import (
     PoissonSampled,
     PrivacyError,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     UnsupportedError,
 )
 from dprounds.certificates import certify, certify_conversion, certify_rdp, checker
 from dprounds.mechanisms import Mechanism, Run
 
-__all__ = ["Change", "bases", "changes", "is_wrongly_verified", "random_run"]
+__all__ = ["Change", "bases", "changes", "is_wrongly_verified", "random_epochs", "random_run"]
 
 Json = Any  # whatever JSON holds
 Document = dict[str, Any]
+Drawn = Callable[[random.Random], tuple[Run, float]]
 MOST_SECONDS = 20.0
 MOST_KILOBYTES = 1_000_000
 CLOSE = 1e-6
@@ -91,6 +93,15 @@ def bases() -> list[Document]:
         certify(RandomizedResponse(0.2) * 20, delta=1e-6, digits=9, two_sided=True),
         certify(ApproximateDP(0.4, 1e-7) * 2 + PureDP(0.5) * 3, epsilon=2.3, digits=9),
         certify(Laplace(2.0) + RandomizedResponse(0.25) * 2, epsilon=1.0, digits=9),
+        # random allocation: several epochs, from below too; one epoch; with other parts, and delta
+        certify(RandomAllocation(Gaussian(1.0), steps=100) * 10, delta=1e-5, digits=9, two_sided=True),
+        certify(RandomAllocation(Gaussian(0.8), steps=40), delta=1e-6, digits=9),
+        certify(
+            RandomAllocation(Gaussian(3.0), 50, repeats=3) * 4 + PoissonSampled(Gaussian(1.0), 0.01) * 200,
+            delta=1e-5,
+            digits=9,
+        ),
+        certify(RandomAllocation(Gaussian(1.1), 234) * 30 + Gaussian(8.0) * 2, epsilon=2.0, digits=9),
     ]
     return [json.loads(claim.text) for claim in made]
 
@@ -144,11 +155,13 @@ def _is_coarse(evidence: Document) -> bool:
 
 
 def _harder_part(draw: random.Random, claim: Document, less: Fraction, more: Fraction) -> str:
-    """More rounds, less noise, a higher rate, or a larger loss of one part; and all that one knows of its share."""
+    """More rounds, less noise, a higher rate, fewer steps, or a larger loss of one part; and all one knows of it."""
     largest = max(claim["run"], key=lambda part: part["rounds"])
     name: str = draw.choice([name for name in largest if name != "mechanism"])
-    if name == "rounds":
+    if name in ("rounds", "repeats"):
         largest[name] = largest[name] + max(1, math.ceil(largest[name] * (more - 1)))
+    elif name == "steps":
+        largest[name] -= 1
     elif name == "noise_multiplier":
         largest[name] = _scaled(largest[name], less)
     else:
@@ -325,6 +338,17 @@ def random_run(draw: random.Random) -> tuple[Run, float]:
     return run, float(f"{10 ** draw.uniform(-12, -3):.2g}")
 
 
+def random_epochs(draw: random.Random) -> tuple[Run, float]:
+    """Epochs of random allocation, alone or with a part of another kind, and a delta."""
+    steps = round(math.exp(draw.uniform(0.0, math.log(3000.0))))
+    noise = round(math.exp(draw.uniform(math.log(0.55), math.log(4.0))), 3)
+    repeats = draw.choice([1, 1, 1, draw.randint(1, 9)])
+    epochs = round(math.exp(draw.uniform(0.0, math.log(300.0))))
+    run = RandomAllocation(Gaussian(round(noise * math.sqrt(repeats), 3)), steps, repeats=repeats) * epochs
+    delta = float(f"{10 ** draw.uniform(-10, -3):.2g}")
+    return (run + random_run(draw)[0] if draw.random() < 0.2 else run), delta
+
+
 def try_changes(number: int, seed: int) -> int:
     """Prints what became of changed claims, and returns how many went wrong."""
     documents = bases()
@@ -348,9 +372,9 @@ def try_changes(number: int, seed: int) -> int:
     return wrong + (memory > MOST_KILOBYTES)
 
 
-def try_run(index: int, seed: int, digits: int = 9) -> Document:
+def try_run(index: int, seed: int, digits: int = 9, drawn: Drawn = random_run) -> Document:
     """What becomes of one random run: whether its reported epsilon is certified within `CLOSE` of itself."""
-    run, delta = random_run(random.Random(f"{seed}:{index}"))
+    run, delta = drawn(random.Random(f"{seed}:{index}"))
     began = time.process_time()
     found = run.guarantee(delta=delta)
     row = {"index": index, "run": repr(run), "delta": delta, "lower": found.lower, "upper": found.upper}
@@ -369,7 +393,7 @@ def try_run(index: int, seed: int, digits: int = 9) -> Document:
     return row | {"outcome": outcome, "seconds": round(time.process_time() - began, 2)}
 
 
-def try_runs(number: int, seed: int, journal: Path | None) -> int:
+def try_runs(number: int, seed: int, journal: Path | None, drawn: Drawn = random_run) -> int:
     """Prints which reported epsilons cannot be certified within `CLOSE` of themselves, and returns how many.
 
     Rows are kept in the journal, one JSON object a line, and those that are there are not tried again.
@@ -379,7 +403,7 @@ def try_runs(number: int, seed: int, journal: Path | None) -> int:
     for index in range(number):
         if index in rows:
             continue
-        rows[index] = try_run(index, seed)
+        rows[index] = try_run(index, seed, drawn=drawn)
         if journal:
             with journal.open("a") as file:
                 file.write(json.dumps(rows[index]) + "\n")
@@ -416,7 +440,8 @@ def try_references(number: int, seed: int) -> int:
         if line is None or "grids" in line or line["nodes"] > 200 or line["smoothing"] != "0":
             continue
         parts, _ = checker._run(claim)
-        read = checker._read("line", line, checker.LINE)
+        sums = [part["sum"] for part in parts if part["sum"]]
+        read = checker._read("line", line, {**checker.LINE, "quadratures": sums})
         with ctx.workprec(read["precision"]):
             bound = checker._delta(parts, "remove", Fraction(claim["epsilon"]), read, from_below=False)
         order = ("noise_multiplier", "sampling_rate", "epsilon")
@@ -443,12 +468,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--changes", type=int, default=0)
     parser.add_argument("--runs", type=int, default=0)
+    parser.add_argument("--epochs", type=int, default=0, help="random runs with epochs of random allocation")
     parser.add_argument("--references", type=int, default=0)
     parser.add_argument("--journal", type=Path, help="of the runs, JSON lines; what is in it is not computed again")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     wrong = try_changes(asked.changes, asked.seed) if asked.changes else 0
     wrong += try_runs(asked.runs, asked.seed, asked.journal) if asked.runs else 0
+    wrong += try_runs(asked.epochs, asked.seed, None, random_epochs) if asked.epochs else 0
     wrong += try_references(asked.references, asked.seed) if asked.references else 0
     return 1 if wrong else 0
 

@@ -45,8 +45,9 @@ INTEGRAL_TERMS = ("tests/accounting/test_integral_terms.py",)
 ORDERS = ("tests/mechanisms/test_integrated_order.py",)
 CHECKER = (
     "tests/certificates/test_error_terms.py",
-    "tests/certificates/test_lattice.py",
+    "tests/certificates/test_allocation.py",
     "tests/certificates/test_bounds.py",
+    "tests/certificates/test_lattice.py",
 )
 
 
@@ -826,10 +827,19 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "checker: a ceiling of Laplace noise": checker_with("between.min(y.cosh() / (2 * height))", "0"),
     "checker: a ceiling's window": checker_with("self.outside * self._turned(angle) + 2", "2"),
-    "checker: a ceiling's quadrature": checker_with("+ 2 * self._growth(strip, angle + strip) * self.top", ""),
+    "checker: a ceiling's quadrature": checker_with(
+        "+ 2 * self._growth(strip) * self._turned(angle + strip) * self.top", ""
+    ),
     "checker: a strip that is too wide": checker_with('_require(fits, "angle_strip', '_require(True, "angle_strip'),
-    "checker: nodes that end too early": checker_with("fits = low > 0 and high > 0 and", "fits ="),
-    "checker: window": checker_with("self.outside = sum(weight / ", "self.outside = sum(0 * weight / "),
+    "checker: nodes that end too early": checker_with("left > 1 and right > 1 and 2 * growth", "2 * growth"),
+    "checker: terms that rise with the power": checker_with(
+        "right *= (self.odds[-2] / self.odds[-1]) ** self.power", "pass"
+    ),
+    "checker: terms of a positive power": checker_with(
+        "        if direction == REMOVE:\n            left, right", "        if False:\n            left, right"
+    ),
+    "checker: window": checker_with("self.outside = self.weights[0] / (left - 1) +", "self.outside = 0 * left +"),
+    "checker: window above": checker_with(" + self.weights[-1] / (right - 1)", ""),
     "checker: quadrature": checker_with("self.outside + growth * (1", "self.outside + 0 * growth * (1"),
     "checker: quadrature at a height": checker_with('(1 + (self.height * _ball(q["strip"])).exp())', "2"),
     "checker: quadrature at the top": checker_with("/ (1 - 2 * growth)", "/ 1"),
@@ -837,7 +847,9 @@ MUTANTS: dict[str, Mutant] = {
     "checker: alias above": checker_with("    aliases = (", "    aliases = 0 * ("),
     "checker: alias below": checker_with("    aliases += 1 /", "    aliases += 0 /"),
     "checker: smoothing": checker_with("    smoothed = v *", "    smoothed = 0 * v *"),
-    "checker: truncation of the density": checker_with("(density + truncation / v)", "density"),
+    "checker: truncation of the density": checker_with(
+        "(sum(value.real for value in values) + truncation / v)", "sum(value.real for value in values)"
+    ),
     "checker: infinite mass": checker_with("    return 1 - math.prod((", "    return 0 * math.prod(("),
     "checker: losses that end": checker_with("_require(largest_loss <= epsilon,", "_require(True,"),
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
@@ -858,9 +870,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "checker: a shift": checker_with('part["rounds"] * lattice["shift"] if', "0 if"),
     "checker: a shift in every round": checker_with('part["rounds"] * lattice["shift"] if', 'lattice["shift"] if'),
-    "checker: what is not known from below": checker_with(
-        "sum(whole[1].coeffs()) if from_below else 2**bits", "2**bits"
-    ),
+    "checker: what is not known from below": checker_with("(sum(masses) if from_below else 2**bits)", "2**bits"),
     "checker: the chance under P": checker_with("(delta + y * tail, tail)", "(delta + y * tail * 1.01, tail)"),
     "checker: the chance under Q": checker_with("(1 - tail - delta) / y", "(1 - tail) / y"),
     "checker: the chance under Q of Laplace noise": checker_with("least / (2 * y if", "least / (y if"),
@@ -883,7 +893,28 @@ MUTANTS: dict[str, Mutant] = {
         "delta = rate * above if direction == REMOVE else rate * (above + c - 1) * y", "delta = rate * above"
     ),
     "checker: a sign of one round": checker_with("(y if direction == REMOVE else 1 / y)", "y"),
-    "checker: grids that do not suit": checker_with('_require(fits, "grids must be', '_require(True, "grids must be'),
+    "checker: lists that do not suit": checker_with("and len(found) == len(kind)", ""),
+    "checker: a strip of pi or more": checker_with('"strip": Fraction(31, 10)', '"strip": POSITIVE'),
+    "checker: values that a mean leaves out": checker_with(
+        "2 * self.normal[0] / (self.normal[1] / self.normal[0] - 1) + ", ""
+    ),
+    "checker: the quadrature of a mean": checker_with(' + 2 * self._growth(q["strip"]))', ")"),
+    "checker: turned scales": checker_with("angle if self.steps else angle / 2", "angle / 2"),
+    "checker: a ceiling of allocation": checker_with(
+        "/ (2 * self.steps * self.variance)", "/ (self.steps * self.variance)"
+    ),
+    "checker: the Gamma of allocation": checker_with("return z.rgamma()", "return 0 * z + 1"),
+    "checker: the number of steps": checker_with("+ error) ** self.steps for", "+ error) for"),
+    "checker: the step of scales": checker_with("factors = [h * (means", "factors = [(means"),
+    "checker: repeats of an allocation": checker_with(' / part.get("repeats", 1)', ""),
+    "checker: the other direction": checker_with("_delta(parts, ADD, -epsilon,", "_delta(parts, ADD, epsilon,"),
+    "checker: a direction of allocation": checker_with(
+        'if direction == REMOVE and any("steps" in part', 'if any("steps" in part'
+    ),
+    "checker: Rényi bounds of allocation": checker_with('{"delta", "steps"} & set(part)', '{"delta"} & set(part)'),
+    "checker: lattices of allocation": checker_with('() if "steps" in part else GRID', "GRID"),
+    "checker: the first node has no conjugate": checker_with("    values[0] /= 2", "    values[0] /= 1"),
+    "checker: heights in order": checker_with("for z in points[::block]]", "for z in points[:: block + 1]]"),
     "checker: losses below epsilon": checker_with("mass * share.min(1)", "mass * share"),
     "checker: an unknown sign of c": checker_with("1 - c if c <= 0 else", "1 - c if not c > 0 else"),
 }

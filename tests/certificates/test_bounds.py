@@ -9,7 +9,7 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from flint import arb, ctx
+from flint import acb, arb, ctx
 
 from dprounds import ApproximateDP, Gaussian, Laplace, PoissonSampled, RandomizedResponse
 from dprounds.certificates import Claim, certify, checker, evidence
@@ -29,11 +29,16 @@ def mnist() -> dict[str, Any]:
     return document(certify(MNIST, delta=1e-5, two_sided=True))
 
 
+def on_line(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the checker asks of a line."""
+    return {**checker.LINE, "quadratures": [part["sum"] for part in parts if part["sum"]]}
+
+
 def upper(found: dict[str, Any], direction: str = "remove", **changes: object) -> Any:
     """The bound of a certificate's line, with other evidence."""
     parts, _ = checker._run(found["claim"])
     line = copy.deepcopy(found["evidence"][direction]) | changes
-    read = checker._read("A line", line, checker.LINE)
+    read = checker._read("A line", line, on_line(parts))
     with ctx.workprec(read["precision"]):
         return checker._delta(parts, direction, Fraction(found["claim"]["epsilon"]), read, from_below=False)
 
@@ -42,7 +47,7 @@ def lower(found: dict[str, Any], **changes: object) -> Any:
     parts, _ = checker._run(found["claim"])
     line = copy.deepcopy(found["evidence"]["lower"]) | changes
     direction = line.pop("direction")
-    read = checker._read("A line", line, checker.LINE)
+    read = checker._read("A line", line, on_line(parts))
     with ctx.workprec(read["precision"]):
         return checker._delta(parts, direction, Fraction(found["claim"]["lower_epsilon"]), read, from_below=True)
 
@@ -142,14 +147,14 @@ def test_every_error_of_a_quadrature_is_needed() -> None:
             ("angle", "angle_strip"), Fraction(0)
         )
         for direction in ("remove", "add"):
-            truth = sum(checker._Sampled(part, direction, tau, good, Fraction(0)).weights)
-            short = checker._Sampled(
-                part, direction, tau, good | {"first": -40, "last": 84 if direction == "remove" else 30}, Fraction(0)
+            truth = sum(checker._Sum(part, direction, tau, good, arb(0)).weights)
+            short = checker._Sum(
+                part, direction, tau, good | {"first": -40, "last": 84 if direction == "remove" else 30}, arb(0)
             )
             assert sum(short.weights) < truth * (1 - arb("1e-5"))  # what lies outside is missing
             assert sum(short.weights) + short.outside >= truth
-            coarse = checker._Sampled(
-                part, direction, tau, good | {"step": Fraction(13, 10), "first": -10, "last": 20}, Fraction(0)
+            coarse = checker._Sum(
+                part, direction, tau, good | {"step": Fraction(13, 10), "first": -10, "last": 20}, arb(0)
             )
             errs = abs(sum(coarse.weights) - truth)
             assert errs > arb("1e-9") * truth  # the trapezoid rule errs
@@ -165,10 +170,9 @@ def test_the_ceiling_bounds_the_moment_function_from_its_height_on(direction: st
     with ctx.workprec(160):
         turned = {"angle": Fraction(angle[0]), "angle_strip": Fraction(angle[1])}
         q = {"step": Fraction(1, 50), "first": -700, "last": 900, "strip": Fraction(2), **turned}
-        ceiling = checker._Sampled(part, direction, Fraction(4), q, height).ceiling()
-        line = checker._Sampled(part, direction, Fraction(4), q, 3 * height)
-        moments = line.values(height / 8)
-        values = [abs(next(moments)) for _ in range(25)]
+        ceiling = checker._Sum(part, direction, Fraction(4), q, arb(6)).ceiling()
+        line = checker._Sum(part, direction, Fraction(4), q, arb(18))
+        values = [abs(value) for value in line.values([acb(4, checker._ball(height * n / 8)) for n in range(25)])]
         assert all(value.lower() <= ceiling for value in values[8:])
         assert values[0] <= line.top
 

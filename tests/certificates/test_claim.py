@@ -21,6 +21,7 @@ from dprounds import (
     ParameterError,
     PoissonSampled,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     UnsupportedError,
     epsilon_from_rdp,
@@ -40,6 +41,8 @@ RUNS: dict[str, tuple[Any, float]] = {
     "small delta": (PoissonSampled(Gaussian(2.0), 0.01) * 1500, 1e-15),
     "every record": (PoissonSampled(Gaussian(2.0), 1.0) * 7, 1e-5),
     "two kinds": (PoissonSampled(Gaussian(1.1), 0.004) * 1000 + PoissonSampled(Gaussian(2.0), 0.01) * 3000, 1e-6),
+    "random allocation": (RandomAllocation(Gaussian(1.1), steps=234) * 60, 1e-5),
+    "repeated allocations": (RandomAllocation(Gaussian(3.0), steps=50, repeats=3, relation="zero-out") * 4, 1e-6),
     "laplace": (Laplace(10.0) * 30, 1e-5),
     "responses": (RandomizedResponse(0.1) * 200, 1e-6),
     "pure": (PureDP(0.5) * 3, 1e-6),
@@ -84,6 +87,7 @@ def test_the_schema_describes_every_kind_of_claim() -> None:
     schema = json.loads((DOCS / "certificate.schema.json").read_text())
     made = [certify(SGD, delta=1e-5, two_sided=True), certify(PureDP(0.5) * 3, delta=1e-6), certify_rdp(SGD, order=8.0)]
     made += [certify_conversion(0.5, order=8.0, delta=1e-5), certify(ApproximateDP(0.1, 1e-8) * 50, delta=1e-5)]
+    made += [certify(RandomAllocation(Gaussian(1.0), steps=50) * 3, delta=1e-5, two_sided=True)]
     for claim in made:
         document = json.loads(claim.text)
         assert jsonschema_rs.is_valid(schema, document)

@@ -201,6 +201,12 @@ FEW = {
     "one release": (Gaussian(3.0) * 1, 1e-6),
     "rare large losses": (PoissonSampled(Gaussian(0.842), 0.000255) * 113, 3.8e-5),
     "many rounds": (PoissonSampled(Gaussian(0.7), 1e-4) * 1000, 1e-6),
+    "two rare large losses": (PoissonSampled(Gaussian(0.838), 0.000501) * 202, 1.2e-11),
+    "flat next to a rare loss": (
+        RandomizedResponse(0.02432) * 54 + PoissonSampled(Gaussian(0.931), 0.000101) * 178,
+        4.8e-4,
+    ),
+    "a long line": (PoissonSampled(Gaussian(0.772), 0.00012) * 1319, 3.2e-4),
 }
 
 
@@ -391,11 +397,10 @@ def changed(**lattice: Any) -> bytes:
 @pytest.mark.parametrize(
     ("lattice", "says"),
     [
-        ({"grids": []}, "as many as parts"),
-        ({"grids": [{"first": 0, "nodes": 9}]}, "more points than are kept"),
+        ({"grids": []}, "list of 1"),
         ({"grids": [{"first": 0, "nodes": 500_000}], "points": 500_000, "precision": 400}, "products"),
         ({"grids": [{"first": 0, "nodes": 0}]}, "nodes"),
-        ({"grids": 3}, "list"),
+        ({"grids": 3}, "list of 1"),
         ({"points": 10**9}, "points"),
         ({"shift": "-1"}, "shift"),
         ({"step": "0"}, "step"),

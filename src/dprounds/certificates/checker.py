@@ -12,38 +12,36 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import pairwise
-from pathlib import Path
+from itertools import accumulate, pairwise
 from typing import Any
 
-from flint import acb, arb, ctx, fmpq, fmpz_poly
+from flint import acb, acb_mat, arb, arb_poly, ctx, fmpq, fmpz_poly
 
 __all__ = ["FORMAT", "MOST_BYTES", "PARAMETERS", "VERSION", "RefusedError", "check", "main"]
 
+Ball = Any  # a real or complex ball; python-flint has no types
+Values = dict[str, Any]  # an object of the certificate, its numbers read
 FORMAT, VERSION, REMOVE, ADD = "dprounds certificate", 1, "remove", "add"
 # Limits, so that every certificate is answered within 20 seconds and a gigabyte; what goes beyond them is refused.
-MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 400
-# In pairs of products of two complex balls, of 0.3 µs each at 100 bits and 1.3 µs at 400; all else takes several.
-MOST_WORK, FORMULA, NODE, MASS = 24_000_000, 40, 60, 32
-AFRESH = 32  # a ball that is turned becomes wider; after so many turns all are computed anew
+MOST_BYTES, MOST_PARTS, MOST_ROUNDS, MOST_BITS = 10**6, 1000, 10**15, 2000
+# Work in units of 0.3 µs, and as much again for every 128 bits, and terms that are turned at once, to spare memory.
+MOST_WORK, FORMULA, NODE, MASS, CHUNK = 24_000_000, 24, 50, 32, 500
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}", re.ASCII)
 # Kinds of what stands in a certificate, for `_read`: numbers that are not negative, and positive ones by the largest.
 ZERO, POSITIVE, SOME, LARGE = "not negative", math.inf, range(1, MOST_WORK + 1), 10**9
 NOISE, LOSS = {"noise_multiplier": 10**9}, {"epsilon": 1000}
-PARAMETERS = {"gaussian": NOISE, "laplace": NOISE, "randomized-response": LOSS, "pure-dp": LOSS}
+LETTERS = {"order": "order", "rdp": "rdp", "epsilon": "ε", "delta": "δ"}
+PARAMETERS: Values = {"gaussian": NOISE, "laplace": NOISE, "randomized-response": LOSS, "pure-dp": LOSS}
 PARAMETERS |= {"poisson-sampled-gaussian": {**NOISE, "sampling_rate": 1}, "approximate-dp": {**LOSS, "delta": 1}}
+PARAMETERS |= {"allocated-gaussian": {**NOISE, "steps": range(1, LARGE), "repeats": range(1, MOST_ROUNDS + 1)}}
 PART = {"mechanism": None, "rounds": range(1, MOST_ROUNDS + 1)}
 ABOUT_A_RUN, RELATIONS = {"kind": None, "run": None, "relation": None}, ("add-remove", "zero-out")
-BITS = {"precision": range(2, MOST_BITS + 1)}
-QUADRATURE = {"step": POSITIVE, "strip": POSITIVE, "angle": ZERO, "angle_strip": ZERO}
-MOMENTS = {**BITS, "quadratures": [{**QUADRATURE, "first": range(-LARGE, 1), "last": range(LARGE + 1)}]}
-LINE = {**MOMENTS, "tau": POSITIVE, "step": POSITIVE, "nodes": SOME, "smoothing": ZERO, "above": ZERO}
-GRID = {"first": range(-LARGE, LARGE), "nodes": SOME}
-LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "shift": ZERO, "grids": [GRID]}
-Ball = Any  # a real or complex ball; python-flint has no types
-Values = dict[str, Any]  # an object of the certificate, its numbers read
+BITS, GRID = {"precision": range(2, MOST_BITS + 1)}, {"first": range(-LARGE, LARGE), "nodes": SOME}
+NODES = {"step": POSITIVE, "strip": Fraction(31, 10), "first": range(-LARGE, 1), "last": range(1, LARGE + 1)}
+OVER_X, OVER_Y = {**NODES, "angle": ZERO, "angle_strip": ZERO}, {**NODES, "reach": range(200, LARGE)}
+LINE = {**BITS, "tau": POSITIVE, "step": POSITIVE, "nodes": SOME, "smoothing": ZERO, "above": ZERO}
+LATTICE = {**BITS, "step": POSITIVE, "points": range(1, 2**19), "shift": ZERO}
 
 
 class RefusedError(Exception):
@@ -58,18 +56,16 @@ def _require(holds: object, sentence: str) -> None:
 
 def _read(name: str, found: Any, kind: Any) -> Any:  # noqa: ANN401  (whatever JSON holds)
     """What has this name, read by its kind: those of fields, of items in a list, words, a range, a number, or None."""
-    if isinstance(kind, Mapping):
-        fits = isinstance(found, dict) and set(found) == set(kind)
-        _require(fits, f"{name} must be an object with the fields {', '.join(kind)}.")
+    if isinstance(kind, dict):
+        _require(isinstance(found, dict) and set(found) == set(kind), f"{name} must have the fields {', '.join(kind)}.")
         return {each: _read(each, found[each], kind[each]) for each in kind}
     if isinstance(kind, list):
-        _require(isinstance(found, list), f"{name} must be a list.")
-        return [_read(f"Each of {name}", each, kind[0]) for each in found]
+        _require(isinstance(found, list) and len(found) == len(kind), f"{name} must be a list of {len(kind)}.")
+        return [_read(f"Each of {name}", *each) for each in zip(found, kind, strict=True)]
     if isinstance(kind, tuple):
         _require(found in kind, f"{name} must be one of {json.dumps(kind)}.")
     elif isinstance(kind, range):  # True and False are no whole numbers
-        fits = type(found) is int and found in kind
-        _require(fits, f"{name} must be a whole number from {kind[0]} to {kind[-1]}.")
+        _require(type(found) is int and found in kind, f"{name} must be a whole number from {kind[0]} to {kind[-1]}.")
     elif kind is not None:
         fits = isinstance(found, str) and NUMBER.fullmatch(found) is not None
         _require(fits, f'{name} must be a number written as text, such as "0.01", "1e-5" or "256/60000".')
@@ -79,34 +75,37 @@ def _read(name: str, found: Any, kind: Any) -> Any:  # noqa: ANN401  (whatever J
 
 
 def _run(claim: Values) -> tuple[list[Values], list[str]]:
-    """The parts, and the directions to be checked: only the pairs of sampled mechanisms are not symmetric."""
-    parts: list[Values] = []
-    for found in _read("run", claim["run"], [None]):
+    """The parts, and the directions to be checked: only the pairs of random batches are not symmetric."""
+    run, parts = claim["run"], []
+    _require(isinstance(run, list) and 0 < len(run) <= MOST_PARTS, f"run must be a list of 1 to {MOST_PARTS} parts.")
+    for found in run:
         mechanism = _read("mechanism", found.get("mechanism") if isinstance(found, dict) else None, tuple(PARAMETERS))
         part = _read("A part of the run", found, {**PART, **PARAMETERS[mechanism]})
-        part["is_sampled"] = part.get("sampling_rate", 1) != 1  # at rate 1 it is the Gaussian mechanism
-        part["is_gaussian"] = "gaussian" in mechanism and not part["is_sampled"]
+        part["sum"] = OVER_Y if "steps" in part else OVER_X if part.get("sampling_rate", 1) != 1 else None
+        is_gaussian = "gaussian" in mechanism and part["sum"] is None  # as it is at rate 1
+        part["variance"] = 1 / part["noise_multiplier"] ** 2 if is_gaussian else Fraction(0)  # of the loss
         bounded = part.get("epsilon") or 1 / part["noise_multiplier"]  # the largest loss of Laplace noise
         parts.append({**part, "largest_loss": math.inf if "gaussian" in mechanism else bounded})
-    _require(0 < len(parts) <= MOST_PARTS, f"run must be a list of 1 to {MOST_PARTS} parts.")
-    _read("relation", claim["relation"], RELATIONS if any("sampling_rate" in part for part in parts) else (None,))
-    return parts, [REMOVE, ADD] if any(part["is_sampled"] for part in parts) else [REMOVE]
+    is_random = any("-gaussian" in part["mechanism"] for part in parts)
+    _read("relation", claim["relation"], RELATIONS if is_random else (None,))
+    return parts, [REMOVE, ADD] if any(part["sum"] for part in parts) else [REMOVE]
 
 
-def _check_work(parts: list[Values], found: list[Values | None]) -> None:
-    total, sampled = 0, sum(part["is_sampled"] for part in parts)
-    for each in filter(None, found):
-        if "grids" in each:
-            fits = len(each["grids"]) == len(parts) and all(grid["nodes"] <= each["points"] for grid in each["grids"])
-            _require(fits, "grids must be as many as parts, none with more points than are kept.")
-            work = sum((2 * part["rounds"].bit_length() + 1) * each["points"] for part in parts)
-            work += MASS * sum(grid["nodes"] for grid in each["grids"])
+def _lines(parts: list[Values], found: Values, kinds: Values) -> Values:
+    """The evidence of every name, if all of it takes no longer than a check may."""
+    lines, total = {name: _read(name, found[name], kind) for name, kind in kinds.items()}, 0
+    for line in filter(None, lines.values()):
+        if "grids" in line:
+            nodes = [grid["nodes"] for grid in line["grids"]]
+            work = sum((2 * part["rounds"].bit_length() + 1) * max(line["points"], *nodes) for part in parts)
+            work += MASS * sum(nodes)
         else:
-            _require(len(each["quadratures"]) == sampled, f"quadratures must be as many as sampled parts, {sampled}.")
-            x = sum(quadrature["last"] - quadrature["first"] + 1 for quadrature in each["quadratures"])
-            work = ((each.get("nodes", 0) + 1) * (x + FORMULA * (1 + len(parts))) + NODE * x) // 2
-        total += work * (128 + each["precision"]) // 128
-    _require(total <= MOST_WORK, f"The check would take more than {MOST_WORK} pairs of products of balls.")
+            x = sum(q["last"] - q["first"] + 2 * q.get("reach", 0) for q in line["quadratures"])
+            nodes = line.get("nodes", 0) + 1
+            work = nodes * (x // 8 + FORMULA * (1 + len(parts))) + (NODE + 4 * math.isqrt(nodes)) * x
+        total += work * (128 + line["precision"]) // 128
+    _require(total <= MOST_WORK, f"The check would take the work of more than {MOST_WORK} products of balls.")
+    return lines
 
 
 def _ball(number: Fraction | int) -> Ball:
@@ -115,6 +114,8 @@ def _ball(number: Fraction | int) -> Ball:
 
 def _formula(part: Values, z: Ball, height: Ball = 0) -> Ball:
     """M of a mechanism other than a Gaussian that has a closed form [4]; at a real z, a bound of |M| above it [6]."""
+    if "steps" in part:
+        return z.rgamma()  # the rest of it is a sum
     half, y = _ball(part["largest_loss"] / 2), (2 * z + 1) * _ball(part["largest_loss"] / 2)
     if part["mechanism"] != "laplace":
         return _ball(1 - part.get("delta", Fraction(0))) * y.cosh() / half.cosh()
@@ -122,90 +123,97 @@ def _formula(part: Values, z: Ball, height: Ball = 0) -> Ball:
     return (-half).exp() * (y.cosh() + (between.min(y.cosh() / (2 * height)) if height > 0 else between))
 
 
-class _Sampled:
-    """M of a Poisson-sampled Gaussian on Re z = tau up to a height, by a trapezoid sum over x and its errors [5]."""
+class _Sum:
+    """M of a part with random batches on Re z = tau, up to a height: a trapezoid sum, and its errors [5, 15]."""
 
-    def __init__(self, part: Values, direction: str, tau: Fraction, q: Values, height: Fraction) -> None:
-        self.variance, self.height, self.q = _ball(part["noise_multiplier"] ** 2), _ball(height), q
-        self.rate, self.step = _ball(part["sampling_rate"]), _ball(q["step"])
-        self.power, self.sign = (_ball(tau + 1), 1) if direction == REMOVE else (_ball(-tau), -1)
-        nodes = [_ball(q["step"] * j) for j in range(q["first"], q["last"] + 1)]
-        scale = self.step / (2 * arb.pi() * self.variance).sqrt()
-        self.normal = [(-x * x / (2 * self.variance)).exp() * scale for x in nodes]
-        self.odds = [((2 * x - 1) / (2 * self.variance)).exp() * self.rate for x in nodes]
-        self.logs = [(1 - self.rate + odds).log() for odds in self.odds]
-        self.weights = [n * (self.power * u).exp() for n, u in zip(self.normal, self.logs, strict=True)]
-        # Beyond the first and the last node terms fall at least geometrically [5b].
-        low = (self.power * self.odds[0] / (1 - self.rate + self.odds[0]) if self.power < 0 else 0) - nodes[0]
-        high = nodes[-1] - (self.power if self.power > 0 else 0)
-        ends = ((self.weights[0], low), (self.weights[-1], high))
-        self.outside = sum(weight / (self.step * far / self.variance).expm1() for weight, far in ends)
+    def __init__(self, part: Values, direction: str, tau: Fraction, q: Values, height: Ball) -> None:
+        self.q, self.height, self.step, self.steps = q, height, _ball(q["step"]), part.get("steps")
+        self.variance = _ball(part["noise_multiplier"] ** 2 / part.get("repeats", 1))
+        self.rate = _ball(part["sampling_rate"] if self.steps is None else Fraction(1, self.steps))
+        self.power, sign = (_ball(tau + 1), 1) if direction == REMOVE else (_ball(-tau), -1)
+        reach, scale = q.get("reach", 0), self.step / (2 * arb.pi() * self.variance).sqrt()
+        x = [self.step * j for j in range(q["first"] - reach, q["last"] + reach + 1)]
+        around = [self.step * j for j in range(-reach, reach + 1)] if reach else x
+        self.normal = [(-each * each / (2 * self.variance)).exp() * scale for each in around]
+        self.odds = [((2 * each - 1) / (2 * self.variance)).exp() * self.rate for each in x]
+        if self.steps is None:
+            factors, logs = self.normal, [(1 - self.rate + odds).log() for odds in self.odds]
+        else:  # Gamma(z) M(z), over y = x / variance, by means of exp(-e^y X / t) in fixed point, as 1 + … - 1 has it
+            error = arb(0, 2 * self.normal[0] / (self.normal[1] / self.normal[0] - 1) + 2 * self._growth(q["strip"]))
+            means = arb_poly([1 + n - 1 for n in self.normal]) * arb_poly([1 + (-odds).exp() - 1 for odds in self.odds])
+            h, logs = self.step / self.variance, [-each / self.variance for each in x[reach:-reach]]
+            factors = [h * (means[2 * reach + n] + error) ** self.steps for n in range(len(logs))]
+        self.weights = [factor * (self.power * u).exp() for factor, u in zip(factors, logs, strict=True)]
+        self.terms = [(weight, sign * u) for weight, u in zip(self.weights, logs, strict=True)]
+        # Beyond the first and the last node terms fall at least as fast as these do there [5b].
+        left, right = self.weights[1] / self.weights[0], self.weights[-2] / self.weights[-1]
+        if direction == REMOVE:
+            left, right = self.normal[1] / self.normal[0], self.normal[-2] / self.normal[-1]
+            right *= (self.odds[-2] / self.odds[-1]) ** self.power
         # The error of the trapezoid rule is relative to M(tau), which the sum itself bounds [5a].
-        growth = self._growth(q["strip"], q["strip"])
-        fits = low > 0 and high > 0 and _ball(q["strip"]) < arb.pi() and 2 * growth < 1
-        _require(fits, "A quadrature must reach further, have a shorter step, or a strip below pi.")
+        growth = self._growth(q["strip"]) * self._turned(q["strip"])
+        _require(left > 1 and right > 1 and 2 * growth < 1, "A quadrature must reach further or have a shorter step.")
+        self.outside = self.weights[0] / (left - 1) + self.weights[-1] / (right - 1)
         self.top = ((sum(self.weights) + self.outside) / (1 - 2 * growth)).upper()
         self.error = self.outside + growth * (1 + (self.height * _ball(q["strip"])).exp()) * self.top
 
-    def _growth(self, strip: Fraction, angle: Fraction) -> Ball:
-        """How much larger than M(tau) the integral can be at `strip` off the axis, over what it is divided by."""
+    def _growth(self, strip: Fraction) -> Ball:
+        """How much larger a normal law is at `strip` off the axis, over what an integral is divided by there."""
         wide = self.variance * _ball(strip)
-        return (wide * _ball(strip) / 2).exp() * self._turned(angle) / (2 * arb.pi() * wide / self.step).expm1()
+        return (wide * _ball(strip) / 2).exp() / (2 * arb.pi() * wide / self.step).expm1()
 
     def _turned(self, angle: Fraction) -> Ball:
         """A bound of (|w| / w)^power, for w turned by at most `angle` < pi: |w| is between cos(angle/2) w and w."""
-        return ((_ball(angle) / 2).cos().log() * self.power).exp() if self.power < 0 else arb(1)
+        return (_ball(angle if self.steps else angle / 2).cos().log() * self.power).exp() if self.power < 0 else arb(1)
 
-    def values(self, step: Fraction) -> Iterator[Ball]:
-        angles = [self.sign * _ball(step) * u for u in self.logs]
-        turns = [acb(0, angle).exp() for angle in angles]
-        for n in range(MOST_WORK):
-            if n % AFRESH == 0:
-                terms = [weight * acb(0, n * angle).exp() for weight, angle in zip(self.weights, angles, strict=True)]
-            yield sum(terms) + acb(arb(0, self.error), arb(0, self.error))
-            terms = [term * turn for term, turn in zip(terms, turns, strict=True)]
+    def values(self, points: list[Ball]) -> list[Ball]:
+        """The sum at evenly spaced points from the height 0 on, each of which is at the sum of two heights."""
+        block, box = math.isqrt(len(points)) + 1, acb(arb(0, self.error), arb(0, self.error))
+        total = acb_mat(len(points[::block]), block)
+        for terms in (self.terms[k : k + CHUNK] for k in range(0, len(self.terms), CHUNK)):
+            low = [[acb(0, z.imag * turn).exp() for z in points[:block]] for _, turn in terms]
+            total += acb_mat([[w * acb(0, z.imag * u).exp() for w, u in terms] for z in points[::block]]) * acb_mat(low)
+        return [value + box for value in total.entries()]
 
     def ceiling(self) -> Ball:
-        """A bound of |M| from the height on, by a contour moved by the angle [6]."""
+        """A bound of |M| from the height on, by a contour moved by the angle [6], or of its numerator [16]."""
+        if self.steps is not None:
+            return self.top * (-(self.height**2) / (2 * self.steps * self.variance)).exp()
         angle, strip = self.q["angle"], self.q["angle_strip"]
         theta, both, turn = _ball(angle), _ball(angle + strip), acb(0, _ball(angle)).exp()
         fits = strip > 0 and ((strip <= angle and both < arb.pi()) or 2 * both <= arb.pi())
         _require(fits, "angle_strip must be positive, and such that turning never raises the modulus.")
         logs = [acb(self.power, self.height) * (1 - self.rate + turn * odds).log() for odds in self.odds]
         total = sum(normal * log.real.exp() for normal, log in zip(self.normal, logs, strict=True))
-        total += self.outside * self._turned(angle) + 2 * self._growth(strip, angle + strip) * self.top
+        total += self.outside * self._turned(angle) + 2 * self._growth(strip) * self._turned(angle + strip) * self.top
         return (total * (self.variance * theta * theta / 2).exp()).upper()
 
 
 class _Moments:
     """M of a run in one direction on Re z = tau, up to a height; Gaussians without sampling are one [4]."""
 
-    def __init__(self, parts: list[Values], direction: str, tau: Fraction, line: Values, height: Fraction) -> None:
-        self.tau, self.height = _ball(tau), _ball(height)
-        gaussians = (part["rounds"] / part["noise_multiplier"] ** 2 for part in parts if part["is_gaussian"])
-        self.half = _ball((sum(gaussians, Fraction(0)) + line.get("smoothing", 0)) / 2)
-        self.others = [part for part in parts if "gaussian" not in part["mechanism"]]
-        sampled = zip((part for part in parts if part["is_sampled"]), line["quadratures"], strict=True)
-        self.sampled = [(part["rounds"], _Sampled(part, direction, tau, q, height)) for part, q in sampled]
+    def __init__(self, parts: list[Values], direction: str, tau: Fraction, line: Values) -> None:
+        self.tau, self.height = _ball(tau), _ball(line.get("step", Fraction(0)) * line.get("nodes", 0))
+        self.half = _ball((sum(part["rounds"] * part["variance"] for part in parts) + line.get("smoothing", 0)) / 2)
+        self.others = [part for part in parts if "steps" in part or "gaussian" not in part["mechanism"]]
+        sums = zip((part for part in parts if part["sum"]), line["quadratures"], strict=True)
+        self.sums = [(part["rounds"], _Sum(part, direction, tau, q, self.height)) for part, q in sums]
 
     def log_bound(self, *, beyond: bool) -> Ball:
         """A bound of log |M| on the line, or only beyond the height, where it has fallen [6]."""
         height = self.height if beyond else arb(0)
         total = self.half * (self.tau * (self.tau + 1) - height**2)
         total += sum(each["rounds"] * _formula(each, self.tau, height).log() for each in self.others)
-        return total + sum(n * (each.ceiling() if beyond else each.top).log() for n, each in self.sampled)
+        return total + sum(n * (each.ceiling() if beyond else each.top).log() for n, each in self.sums)
 
-    def values(self, step: Fraction, nodes: int) -> Iterator[tuple[Ball, Ball]]:
-        """z and M(z) at tau + i n step for n = 0, …, nodes."""
-        sums = [(rounds, each.values(step)) for rounds, each in self.sampled]
-        for n in range(nodes + 1):
-            z = acb(self.tau, _ball(step * n))
-            value = (self.half * z * (z + 1)).exp()
-            for part in self.others:
-                value *= _formula(part, z) ** part["rounds"]
-            for rounds, moments in sums:
-                value *= next(moments) ** rounds
-            yield z, value
+    def values(self, points: list[Ball]) -> list[Ball]:
+        """M at evenly spaced points of the line from the axis on."""
+        values = [(self.half * z * (z + 1)).exp() for z in points]
+        for part in self.others:
+            values = [value * _formula(part, z) ** part["rounds"] for value, z in zip(values, points, strict=True)]
+        for rounds, each in self.sums:
+            values = [value * moment**rounds for value, moment in zip(values, each.values(points), strict=False)]
+        return values
 
 
 def _infinite_mass(parts: list[Values]) -> Ball:
@@ -214,24 +222,23 @@ def _infinite_mass(parts: list[Values]) -> Ball:
 
 def _delta(parts: list[Values], direction: str, epsilon: Fraction, line: Values, from_below: bool) -> Ball:
     """A ball whose upper end is not below delta [1, 2, 3, 7], or one whose lower end is not above it [9]."""
-    height = line["step"] * line["nodes"]
-    moments = _Moments(parts, direction, line["tau"], line, height)
-    e, v, h, tau, s = map(_ball, (epsilon, line["smoothing"], line["step"], line["tau"], height))
-    total, density, weight = arb(0), arb(0), h / (2 * arb.pi())
-    for z, moment in moments.values(line["step"], line["nodes"]):
-        value = moment * (-e * z).exp() * weight
-        total += (value / (z * (z + 1))).real
-        density += value.real
-        weight = h / arb.pi()  # of every node but the first, with its conjugate
-    truncation = (moments.log_bound(beyond=True) - tau * e).exp() / (arb.pi() * s)
+    if direction == REMOVE and any("steps" in part for part in parts):  # by the other direction [17]
+        return 1 - (1 - _delta(parts, ADD, -epsilon, line, from_below)) * _ball(epsilon).exp()
+    moments = _Moments(parts, direction, line["tau"], line)
+    e, v, h, tau = map(_ball, (epsilon, line["smoothing"], line["step"], line["tau"]))
+    points = [acb(tau, _ball(line["step"] * n)) for n in range(line["nodes"] + 1)]
+    values = [h / arb.pi() * m * (-e * z).exp() for z, m in zip(points, moments.values(points), strict=True)]
+    values[0] /= 2  # each of the others comes with its conjugate
+    total = sum((value / (z * (z + 1))).real for z, value in zip(points, values, strict=True))
+    truncation = (moments.log_bound(beyond=True) - tau * e).exp() / (arb.pi() * moments.height)
     if not from_below:
         return total + truncation + _infinite_mass(parts)
     _require(line["above"] > line["tau"], "above must be larger than tau.")
     r, period = _ball(line["above"]), 2 * arb.pi() / h
-    bound = _Moments(parts, direction, line["above"], line, Fraction(0)).log_bound(beyond=False)
+    bound = _Moments(parts, direction, line["above"], line).log_bound(beyond=False)
     aliases = (r * (r / (1 + r)).log() - (1 + r).log() + bound - r * e).exp() / ((r - tau) * period).expm1()
     aliases += 1 / (tau * period).expm1()
-    smoothed = v * (v / 8).exp() * (density + truncation / v) if line["smoothing"] else 0
+    smoothed = v * (v / 8).exp() * (sum(value.real for value in values) + truncation / v) if line["smoothing"] else 0
     return total - truncation - aliases - smoothed + _infinite_mass(parts)
 
 
@@ -275,7 +282,7 @@ def _law(part: Values, direction: str, lattice: Values, grid: Values, from_below
 
 def _on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice: Values, from_below: bool) -> Ball:
     """As `_delta`: one, less what is known at finite losses [13]; from below, what is known of larger ones [14]."""
-    bits, step = lattice["precision"], lattice["step"]
+    bits, step, fall = lattice["precision"], lattice["step"], _ball(-lattice["step"]).exp()
 
     def product(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
         masses = [mass >> bits for mass in (one[1] * other[1]).coeffs()]
@@ -289,73 +296,65 @@ def _on_lattice(parts: list[Values], direction: str, epsilon: Fraction, lattice:
             power = product(product(power, power), law if digit == "1" else nothing)
         whole = product(whole, power)
         epsilon += part["rounds"] * lattice["shift"] if from_below else 0
-    known, share, fall = arb(0), _ball(epsilon - step * whole[0]).exp(), _ball(-step).exp()
-    for mass in whole[1].coeffs():
-        known += mass * share.min(1)
-        share *= fall
-    counted = sum(whole[1].coeffs()) if from_below else 2**bits
-    return (counted - known) / 2**bits + (_infinite_mass(parts) if from_below else 0)
+    masses, share = whole[1].coeffs(), _ball(epsilon - step * whole[0]).exp()
+    shares = accumulate(masses, lambda share, _: share * fall, initial=share)
+    known = sum((mass * share.min(1) for mass, share in zip(masses, shares, strict=False)), start=arb(0))
+    return ((sum(masses) if from_below else 2**bits) - known) / 2**bits + (_infinite_mass(parts) if from_below else 0)
 
 
-def _approximate_dp(claim: Values, evidence: object) -> str:
+def _approximate_dp(claim: Values, evidence: object) -> None:
+    """Whether delta is at most what is claimed, in every direction; and that it is more at a lower epsilon."""
     given = _read("This claim", claim, {**ABOUT_A_RUN, "epsilon": ZERO, "delta": ZERO, "lower_epsilon": None})
     parts, directions = _run(given)
     found = _read("The evidence", evidence, dict.fromkeys((*directions, "lower"), None))
-    asked, said = [], f"(ε = {claim['epsilon']}, δ = {claim['delta']})"
-    kinds = {name: LATTICE if isinstance(line, dict) and "grids" in line else LINE for name, line in found.items()}
-    for direction in directions:
-        line = _read(direction, found[direction], None if found[direction] is None else kinds[direction])
-        asked.append((direction, direction, given["epsilon"], line))
+    sums = {**LINE, "quadratures": [part["sum"] for part in parts if part["sum"]]}
+    grids = {**LATTICE, "grids": [() if "steps" in part else GRID for part in parts]}
+    kinds = {name: grids if isinstance(line, dict) and "grids" in line else sums for name, line in found.items()}
+    asked = {name: None if found[name] is None else kinds[name] for name in directions}
     if given["lower_epsilon"] is not None or found["lower"] is not None:
-        line = _read("lower", found["lower"], {**kinds["lower"], "direction": tuple(directions)})
-        asked.append(("lower", line["direction"], _read("lower_epsilon", given["lower_epsilon"], ZERO), line))
-        said += f", and not at ε = {claim['lower_epsilon']}"
-    _check_work(parts, [line for *_, line in asked])
-    for name, direction, epsilon, line in asked:
+        asked["lower"] = {**kinds["lower"], "direction": tuple(directions)}
+        given["lower_epsilon"] = _read("lower_epsilon", given["lower_epsilon"], ZERO)
+    for name, line in _lines(parts, found, asked).items():
         with ctx.workprec(line["precision"] if line else 128):
+            delta, is_lower = _ball(given["delta"]), name == "lower"
+            epsilon = given["lower_epsilon" if is_lower else "epsilon"]
             if line is None:  # then no finite loss may exceed epsilon [8]
                 largest_loss = sum(part["rounds"] * part["largest_loss"] for part in parts)
-                _require(largest_loss <= epsilon, f"A line is missing ({direction}).")
-                holds = _infinite_mass(parts) <= _ball(given["delta"])
-            else:
-                bound = _on_lattice if "grids" in line else _delta
-                found = bound(parts, direction, epsilon, line, name == "lower")
-                holds = found > _ball(given["delta"]) if name == "lower" else found <= _ball(given["delta"])
-            _require(holds, f"The evidence does not prove delta ({name}).")
-    return said
+                _require(largest_loss <= epsilon, f"A line is missing ({name}).")
+            proof = _on_lattice if line and "grids" in line else _delta
+            bound = (
+                proof(parts, line.get("direction", name), epsilon, line, is_lower) if line else _infinite_mass(parts)
+            )
+            _require(bound > delta if is_lower else bound <= delta, f"The evidence does not prove delta ({name}).")
 
 
-def _renyi(claim: Values, evidence: object) -> str:
-    """K(order - 1) <= (order - 1) rdp in every direction [10]."""
+def _renyi(claim: Values, evidence: object) -> None:
+    """Whether K(order - 1) <= (order - 1) rdp in every direction [10]."""
     given = _read("This claim", claim, {**ABOUT_A_RUN, "order": ZERO, "rdp": ZERO})
     (parts, directions), tau = _run(given), given["order"] - 1
     _require(tau > 0, "order must be larger than 1.")
-    _require(not any("delta" in part for part in parts), "No Rényi bound is finite where losses may be infinite.")
-    lines = _read("The evidence", evidence, dict.fromkeys(directions, MOMENTS))
-    _check_work(parts, list(lines.values()))
-    for direction, line in lines.items():
+    _require(not any({"delta", "steps"} & set(part) for part in parts), "No Rényi bound of this run can be checked.")
+    kind = {**BITS, "quadratures": [part["sum"] for part in parts if part["sum"]]}
+    found = _read("The evidence", evidence, dict.fromkeys(directions, None))
+    for direction, line in _lines(parts, found, dict.fromkeys(directions, kind)).items():
         with ctx.workprec(line["precision"]):
-            bound = _Moments(parts, direction, tau, line, Fraction(0)).log_bound(beyond=False)
+            bound = _Moments(parts, direction, tau, line).log_bound(beyond=False)
             _require(bound <= _ball(tau * given["rdp"]), f"The evidence does not prove rdp ({direction}).")
-    return f"(order = {claim['order']}, rdp = {claim['rdp']})"
 
 
-def _conversion(claim: Values, evidence: object) -> str:
+def _conversion(claim: Values, evidence: object) -> None:
     """Whether every pair of this Rényi divergence is (epsilon, delta)-close, by a tangent of the power [11]."""
-    names = ("order", "rdp", "epsilon", "delta")
-    given = _read("This claim", claim, {"kind": None, **dict.fromkeys(names, ZERO)})
+    given = _read("This claim", claim, {"kind": None, **dict.fromkeys(LETTERS, ZERO)})
     _require(given["order"] > 1, "order must be larger than 1.")
-    reals = {"tangent": POSITIVE, "scale": POSITIVE, "linear": ZERO}
-    found = _read("The evidence", evidence, {**BITS, **reals})
-    with ctx.workprec(found["precision"]):
-        a, t, (b, k, c) = _ball(given["order"]), _ball(given["order"] - 1), (_ball(found[name]) for name in reals)
+    found = _read("The evidence", evidence, {**BITS, "tangent": POSITIVE, "scale": POSITIVE, "linear": ZERO})
+    with ctx.workprec(found.pop("precision")):
+        a, t, (b, k, c) = _ball(given["order"]), _ball(given["order"] - 1), map(_ball, found.values())
         slope = b**t  # of the power at the tangent point, over the order
         touch = (slope + (1 - c) / (k * a)) ** (1 / t)
         largest = touch - k * (touch**a - a * slope * touch + t * slope * b) - c * touch
         _require(largest <= _ball(given["epsilon"]).exp(), "The evidence does not prove epsilon.")
         mass = k * ((t * _ball(given["rdp"])).exp() - a * slope + t * slope * b) + c
         _require(mass <= _ball(given["delta"]), "The evidence does not prove delta.")
-    return "(" + ", ".join(f"{name} = {claim[name]}" for name in names) + ")"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> Values:
@@ -374,23 +373,24 @@ def check(data: bytes) -> str:
     *_, claim, evidence = _read("A certificate", found, kinds).values()
     by_kind = {"approximate-dp": _approximate_dp, "renyi": _renyi, "conversion": _conversion}
     kind = _read("kind", claim.get("kind") if isinstance(claim, dict) else None, tuple(by_kind))
-    proven = by_kind[kind](claim, evidence)
+    by_kind[kind](claim, evidence)
+    said = ", ".join(f"{letter} = {claim[name]}" for name, letter in LETTERS.items() if name in claim)
+    more = f", and not at ε = {claim['lower_epsilon']}" if claim.get("lower_epsilon") else ""
     parts = [f"{part['rounds']} × {part['mechanism']}" for part in claim.get("run", [])]
     subject = " + ".join([*parts[:3], "…"] if len(parts) > 3 else parts) or "every pair with this Rényi bound"
-    return f"Verified: {subject} {proven}"
+    return f"Verified: {subject} ({said}){more}"
 
 
-def main(arguments: list[str]) -> int:
-    """The exit code: 0 verified, 1 not verified, 2 bad usage."""
+def main(arguments: list[str]) -> int | str:
+    """What `sys.exit` takes: 0 if verified, why it is not, which becomes 1, or 2 for bad usage."""
     if len(arguments) != 1:
         print("Usage: python checker.py claim.json", file=sys.stderr)
         return 2
     try:
-        with Path(arguments[0]).open("rb") as file:
+        with open(arguments[0], "rb") as file:
             proven = check(file.read(MOST_BYTES + 1))
     except (RefusedError, OSError, ValueError) as error:
-        print(f"Not verified: {error}", file=sys.stderr)
-        return 1
+        return f"Not verified: {error}"
     encoding = sys.stdout.encoding or "ascii"  # a terminal may have no Greek letters
     print(proven.encode(encoding, "backslashreplace").decode(encoding))
     return 0

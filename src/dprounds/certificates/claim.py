@@ -20,13 +20,14 @@ from dprounds.mechanisms import (
     Mechanism,
     PoissonSampled,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     Release,
     Run,
 )
 from dprounds.mechanisms.base import REPLACE_ONE
 
-__all__ = ["Claim", "checked", "described", "verify"]
+__all__ = ["ALLOCATED", "Claim", "checked", "described", "verify"]
 
 NEEDS_FLINT = "Certificates need python-flint. In a checkout of dprounds: pip install '.[certificates]'"
 # How a certificate names the mechanisms that have no other parameters than their own numbers.
@@ -37,7 +38,7 @@ NAMES: Mapping[type[Mechanism], str] = {
     PureDP: "pure-dp",
     ApproximateDP: "approximate-dp",
 }
-SAMPLED = "poisson-sampled-gaussian"
+SAMPLED, ALLOCATED = "poisson-sampled-gaussian", "allocated-gaussian"
 
 
 def _checker() -> ModuleType:
@@ -150,28 +151,32 @@ def verify(path: str | Path) -> Claim:
 
 def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
     """A part as a certificate describes it; None where it costs nothing."""
-    inner, sampling = mechanism, {}
+    inner: Mechanism = mechanism
+    found: dict[str, Any] = {}
     if isinstance(mechanism, PoissonSampled) and type(mechanism.mechanism) is Gaussian:
         inner = mechanism.mechanism
-        sampling = {"sampling_rate": repr(mechanism.sampling_rate)}
+        found = {"mechanism": SAMPLED, "sampling_rate": repr(mechanism.sampling_rate)}
         others = {field.name for field in fields(mechanism)} - {"mechanism", "sampling_rate", "relation"}
         # such as groups, of which the checker knows nothing, or the pair of a record that is replaced
         if mechanism.relation == REPLACE_ONE or any(getattr(mechanism, name) != 1 for name in others):
             inner = mechanism
+    if isinstance(mechanism, RandomAllocation) and type(mechanism.mechanism) is Gaussian:
+        found = {"mechanism": ALLOCATED, "steps": mechanism.steps, "repeats": mechanism.repeats}
+        others = {field.name for field in fields(mechanism)} - {"mechanism", "relation", *found}
+        inner = mechanism if any(getattr(mechanism, name) != 1 for name in others) else mechanism.mechanism
     name = NAMES.get(type(inner))
     if name is None:
         raise UnsupportedError(
-            f"No certificate covers {show(mechanism)}: it covers Gaussian, PoissonSampled(Gaussian), Laplace, "
-            "RandomizedResponse, PureDP and ApproximateDP, and runs of these."
+            f"No certificate covers {show(mechanism)}: it covers Gaussian, PoissonSampled(Gaussian), "
+            "RandomAllocation(Gaussian) of one participation, Laplace, RandomizedResponse, PureDP and ApproximateDP, "
+            "and runs of these."
         )
-    if sampling:
-        name = SAMPLED
     values = {field.name: getattr(inner, field.name) for field in fields(cast(Any, inner))}  # all of `NAMES` have them
     if mechanism.max_loss() == 0 and not mechanism.infinite_mass:
         return None
     if values.get("delta") == 0:
         name, _ = "pure-dp", values.pop("delta")
-    return {"mechanism": name, "rounds": rounds, **{key: repr(value) for key, value in values.items()}, **sampling}
+    return {"mechanism": name, "rounds": rounds, **{key: repr(value) for key, value in values.items()}, **found}
 
 
 def described(release: Release) -> tuple[Run, dict[str, Any]]:

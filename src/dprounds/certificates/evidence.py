@@ -19,8 +19,10 @@ from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.saddle import Saddle
+from dprounds.certificates.epoch import Epoch
 from dprounds.certificates.lattice import (
     ALL_WORK,
+    ALL_WORK_WITH_EFFORT,
     MOST_WORK,
     Upper,
     largest_loss,
@@ -32,8 +34,8 @@ from dprounds.certificates.lattice import (
 from dprounds.certificates.quadrature import LOG_ERROR, Pair, quadrature, written
 from dprounds.conversions import worst_pair
 from dprounds.errors import NumericalError
-from dprounds.mechanisms import Gaussian, PoissonSampled, Run
-from dprounds.mechanisms.base import BOTH_DIRECTIONS, REMOVE
+from dprounds.mechanisms import Gaussian, Mechanism, PoissonSampled, RandomAllocation, Run
+from dprounds.mechanisms.base import ADD, BOTH_DIRECTIONS, REMOVE
 
 __all__ = [
     "conversion_evidence",
@@ -51,9 +53,11 @@ Array = NDArray[np.float64]
 # Nodes of a line that only smoothing ends, without effort and with it; and the same in products with the nodes of
 # quadratures.
 FEW_NODES, MOST_NODES = 2**13, 2**16
-MOST_PRODUCTS, MOST_PRODUCTS_BELOW = 8_000_000, 12_000_000
+MOST_PRODUCTS, MOST_PRODUCTS_BELOW = 24_000_000, 24_000_000
 # From here on a line is long.
 LONG = 3_000_000
+# Directions share what a check may take in so many tries.
+MOST_SHARED = 6
 # Bits beyond what a quadrature may err by.
 GUARD_BITS = 40
 # Points above the line at which aliases are bounded, in units of its distance from 0.
@@ -64,26 +68,38 @@ MUCH = 6.0
 # Lines that are tried, as parts of the saddle point; the aliases they may have, as a part of delta; their heights in
 # units of one over the period, which is at least a few units of 1 / tau; and the height at which quadratures take twice
 # the nodes.
-TILTED = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+TILTED = np.array([1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1])
+# The highest line of a mirrored direction, in deviations of its loss.
+FAR = 1.2
 LOG_ALIASES = math.log(1e-11)
 # From below, the same where delta exceeds what is claimed by a part of itself: errors are this much less than that.
 LOG_SPARE, LOG_SPARE_OF_MEANS = 3.0, 15.0
 HEIGHTS = np.geomspace(10.0, 1e5, 116)
 PERIODS = 3.0
 WIDTH = 20.0
-# What the checker counts for a node of a quadrature by itself.
-NODE = 60
+# What the checker counts for a node of a quadrature, and of a line, by itself.
+NODE, FORMULA = 50.0, 48.0
 # Where a conversion needs no tangent, it is taken here.
 TINY = 1e-30
 
 
-def _pairs(run: Run, direction: str) -> list[Pair]:
-    """The parts for which the checker needs a quadrature; a rate of 1 is no sampling."""
-    return [
-        Pair(part.mechanism.noise_multiplier, part.sampling_rate, direction)
-        for part in run.mechanisms
-        if isinstance(part, PoissonSampled) and isinstance(part.mechanism, Gaussian) and part.sampling_rate != 1
-    ]
+def _pair(part: Mechanism, direction: str) -> Pair | Epoch | None:
+    """What the checker sums for a part; a rate of 1 is no sampling."""
+    if isinstance(part, RandomAllocation) and isinstance(part.mechanism, Gaussian):
+        return Epoch(part.mechanism.noise_multiplier / math.sqrt(part.repeats), part.steps)
+    if isinstance(part, PoissonSampled) and isinstance(part.mechanism, Gaussian) and part.sampling_rate != 1:
+        return Pair(part.mechanism.noise_multiplier, part.sampling_rate, direction)
+    return None
+
+
+def _pairs(run: Run, direction: str) -> list[Pair | Epoch]:
+    """The parts for which the checker needs a quadrature."""
+    return [pair for part in run.mechanisms if (pair := _pair(part, direction)) is not None]
+
+
+def _is_allocated(run: Run) -> bool:
+    """Whether the checker sums an epoch of random allocation, which it does in the direction add alone."""
+    return any(isinstance(pair, Epoch) for pair in _pairs(run, ADD))
 
 
 def directions_of(run: Run) -> tuple[str, ...]:
@@ -101,19 +117,24 @@ def _precision(log_error: float, size: float) -> int:
 
 
 def _for_a_line(law: LossLaw, most_nodes: int) -> LossLaw:
-    """The same law without its lattice, of which the checker does not know."""
+    """The same law without its lattice, of which the checker does not know; of an epoch, as far out as it takes."""
+    pair = _pair(law.of, ADD) if isinstance(law.of, Mechanism) else None
+    if isinstance(pair, Epoch):
+        return pair.law()
     return replace(law, lattice=None, ceiling=None if law.lattice else law.ceiling, most_nodes=most_nodes)
 
 
 def upper_lines(run: Run, epsilon: float, delta: float, effort: int = 0) -> dict[str, Upper]:
     """Evidence that `delta` is met at `epsilon`, for each direction."""
     most_work: float = MOST_WORK
-    for _ in range(3):
+    for _ in range(MOST_SHARED if effort else 3):
         found = {each: upper_line(run, each, epsilon, delta, effort, most_work) for each in directions_of(run)}
         work = sum(each.work for each in found.values())
-        if work <= ALL_WORK:
+        most = ALL_WORK_WITH_EFFORT if effort else ALL_WORK
+        if work <= most:
             break
-        most_work = max(each.work for each in found.values()) * ALL_WORK / work
+        largest = max(each.work for each in found.values())
+        most_work = (min(most_work, largest) if effort else largest) * most / work
     return found
 
 
@@ -126,7 +147,7 @@ def upper_line(
     """
     losses = [(largest_loss(mechanism), rounds) for mechanism, rounds in run.parts]
     if any(loss is None for loss, _ in losses):
-        if run.rounds == 1:
+        if run.rounds == 1 and not _is_allocated(run):
             return one_point(epsilon, delta)
         if run.law(direction).max_loss <= epsilon:
             return largest_losses(run, direction, epsilon, delta)
@@ -135,15 +156,24 @@ def upper_line(
     try:
         line = _line(run, direction, epsilon, delta, effort, above=False)
     except NumericalError:
-        return lattice_near(run, direction, epsilon, delta, most_work)
+        if _is_allocated(run):
+            raise
+        return lattice_near(run, direction, epsilon, delta, most_work, effort)
     # a virtual Gaussian raises delta by half of its variance times the density of the loss
     tau, excess = float(line["tau"]), 0.5 * float(line["smoothing"]) * (float(line["tau"]) + 1.0)
-    x = sum(each["last"] - each["first"] + 1 for each in line["quadratures"])
-    found = Upper(line, excess * tau, excess, NODE * x + (line["nodes"] + 1) * x)
-    if excess:
+    found = Upper(line, excess * tau, excess, _work(line))
+    if excess and not _is_allocated(run):
         with suppress(NumericalError):
-            return min(found, lattice_near(run, direction, epsilon, delta, most_work), key=lambda each: each.log_excess)
+            lattice = lattice_near(run, direction, epsilon, delta, most_work, effort)
+            return min(found, lattice, key=lambda each: each.log_excess)
     return found
+
+
+def _work(line: dict[str, Any]) -> float:
+    """What the checker counts for a line, about."""
+    x = sum(each["last"] - each["first"] + 2 * each.get("reach", 0) for each in line["quadratures"])
+    work = line["nodes"] * (x / 8.0 + FORMULA) + (NODE + 4.0 * math.sqrt(line["nodes"])) * x
+    return float(work * (1.0 + line["precision"] / 128.0))
 
 
 def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
@@ -152,6 +182,8 @@ def lower_line(run: Run, direction: str, epsilon: float, delta: float, effort: i
     try:
         line = _line(run, direction, epsilon, delta, effort, above=True, log_spare=math.log(max(spare, 1e-11)))
     except NumericalError:
+        if _is_allocated(run):
+            raise
         return lattice_below(run, direction, epsilon, delta, effort)
     if line["smoothing"] != "0":
         with suppress(NumericalError):
@@ -169,17 +201,24 @@ def is_long(found: dict[str, Any]) -> bool:
 def _line(
     run: Run, direction: str, epsilon: float, delta: float, effort: int, *, above: bool, log_spare: float = -math.inf
 ) -> dict[str, Any]:
-    pairs = _pairs(run, direction)
     log_delta = math.log(max(delta - run.infinite_mass, 1e-300))
+    if is_mirrored := direction == REMOVE and _is_allocated(run):
+        # delta of one direction at epsilon is 1 - e^epsilon (1 - delta) of the other at -epsilon
+        direction, epsilon, log_delta = ADD, -epsilon, log_delta - epsilon
+    pairs = _pairs(run, direction)
     log_error = _log_error(run, min(LOG_ERROR, LOG_SPARE_OF_MEANS - log_spare)) + 6.0 * effort
     log_aliases = max(LOG_ALIASES, log_spare - LOG_SPARE)
     most_products = MOST_PRODUCTS_BELOW if above else MOST_PRODUCTS
     most = 2**12 if pairs else MOST_NODES if effort else FEW_NODES
     for _ in range(6):
         law = Composition(tuple((_for_a_line(each, most), rounds) for each, rounds in run.law(direction).parts))
-        enough = None if above else _enough(law, epsilon, log_delta)
-        saddle = saddle_at_epsilon(law, epsilon) if enough is None else law.expand(enough)
-        place = _cheapest(law, saddle, epsilon, log_delta - 2.0 * effort + log_aliases) if pairs else None
+        target = log_delta - 2.0 * effort + log_aliases
+        enough = None if above or is_mirrored else _enough(law, epsilon, log_delta)
+        if is_mirrored:
+            saddle = _mirrored(law, target)
+        else:
+            saddle = saddle_at_epsilon(law, epsilon) if enough is None else law.expand(enough)
+        place = _cheapest(law, saddle, epsilon, target) if pairs else None
         if place is None:
             line = line_near(law, saddle, epsilon=epsilon, log_delta=log_delta - 2.0 * effort)
             place = _Place(line.t, line.step, line.values.size - 1, line.variance)
@@ -188,7 +227,10 @@ def _line(
         height = step * nodes
         above_at = _above(law, tau, epsilon, 2.0 * math.pi / step) if above else 0.0
         taus = [tau, above_at] if above else [tau]
-        quadratures = [quadrature(pair, [pair.power(t) for t in taus], height, log_error) for pair in pairs]
+        # what is summed may be larger than delta, as it is where losses beyond -epsilon are common
+        spare = max(law.expand(tau).value - tau * epsilon - log_delta, 0.0) if _is_allocated(run) else 0.0
+        found = [_quadrature(pair, [pair.power(t) for t in taus], height, log_error + spare) for pair in pairs]
+        quadratures = [each for each, _ in found]
         products = nodes * sum(each["last"] - each["first"] for each in quadratures)
         if products <= most_products:
             break
@@ -197,9 +239,9 @@ def _line(
         most = int(min(most, nodes) * 0.8 * math.sqrt(most_products / products))
     else:
         raise NumericalError("The certificate of this run would take too long to check.")
-    size = abs(saddle.value) + tau * epsilon + height * (epsilon + saddle.slope)
+    size = abs(saddle.value) + tau * abs(epsilon) + height * (abs(epsilon) + abs(saddle.slope))
     return {
-        "precision": _precision(log_error, size),
+        "precision": _precision(max((error for _, error in found), default=log_error), size),
         "tau": written(tau),
         "step": written(step),
         "nodes": nodes,
@@ -207,6 +249,20 @@ def _line(
         "above": written(above_at),
         "quadratures": quadratures,
     }
+
+
+def _quadrature(
+    pair: Pair | Epoch, powers: list[float], height: float, log_error: float
+) -> tuple[dict[str, Any], float]:
+    """The quadrature of a part, and the logarithm of one over the error that its numbers may have."""
+    if isinstance(pair, Epoch):
+        return pair.quadrature(powers, height, log_error)
+    return quadrature(pair, powers, height, log_error), log_error
+
+
+def _mirrored(law: Composition, target: float) -> Saddle:
+    """A point above those at which lines of the mirrored direction stand: there is no saddle point at -epsilon."""
+    return law.expand(FAR * math.sqrt(-2.0 * target / law.expand(1.0).curvature))
 
 
 class _Place(NamedTuple):
@@ -264,8 +320,8 @@ def _above(law: Composition, tau: float, epsilon: float, period: float) -> float
 def moment_evidence(run: Run, direction: str, order: float, effort: int = 0) -> dict[str, Any]:
     """Evidence for the Rényi bound of a run at an order."""
     log_error = _log_error(run) + 6.0 * effort
-    quadratures = [quadrature(pair, [pair.power(order - 1.0)], 0.0, log_error) for pair in _pairs(run, direction)]
-    return {"precision": _precision(log_error, order * run.rounds), "quadratures": quadratures}
+    found = [_quadrature(pair, [pair.power(order - 1.0)], 0.0, log_error) for pair in _pairs(run, direction)]
+    return {"precision": _precision(log_error, order * run.rounds), "quadratures": [each for each, _ in found]}
 
 
 def conversion_evidence(order: float, least: float, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:

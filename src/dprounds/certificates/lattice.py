@@ -22,6 +22,7 @@ from dprounds.numerics.special import ndtr
 
 __all__ = [
     "ALL_WORK",
+    "ALL_WORK_WITH_EFFORT",
     "MOST_WORK",
     "Upper",
     "largest_loss",
@@ -38,6 +39,8 @@ LOG_EXCESS = 4e-7
 MUCH_EXCESS, MORE_WORK, MOST_EXCESS = 1e4, 1.7, 1e6
 # The model of the excess, a spread over cells of one step, is right to a half.
 CAREFUL = 1.55
+# A unit of effort divides the excess of the model by this, and so the step by two.
+FINER = 0.25
 # The slope of log delta is taken over this part of epsilon.
 NEAR = 0.01
 # What losses that are too large to be kept may add to delta, as a part of it; and what rounding down may.
@@ -56,6 +59,8 @@ TILTS = np.geomspace(1e-3, 1e4, 71)
 # Parts of what the checker allows: from above, for all directions together and for one. What is left is for one side
 # from below. And its prices.
 ALL_WORK, MOST_WORK, MOST_POINTS, MASS = 13_500_000, 12_000_000, 2**19 - 1, 32
+# The same with effort, which leaves little for a side from below.
+ALL_WORK_WITH_EFFORT = 22_000_000
 # From below all losses together are lowered by so much in the mean; steps that are tried, from the longest on; how many
 # shifts are; and bits beyond those from above, for differences of tails.
 LOWERED, LONGEST_BELOW, MOST_STEPS_BELOW, MOST_SHIFTS, GUARD_BELOW = 3e-5, 2e-3, 20, 200, 24
@@ -115,8 +120,12 @@ def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Up
     return Upper({"precision": bits, "step": repr(step), "points": 1, "shift": "0", "grids": grids})
 
 
-def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_work: float) -> Upper:
-    """A lattice whose bound exceeds delta by a millionth of itself or less, if that does not take too long."""
+def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_work: float, effort: int = 0) -> Upper:
+    """A lattice whose bound exceeds delta by a millionth of itself or less, if that does not take too long.
+
+    That is the model's word. More effort asks for much less, as is needed next to rare large losses, where the model
+    does not hold, and spends none of what delta may be raised by.
+    """
     law = run.law(direction)
     parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
     scale = epsilon or math.sqrt(sum(part.rounds * part.variance for part in parts))
@@ -124,7 +133,7 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     here, slope = _size_and_slope(law, epsilon, delta, scale, near)
     excess = LOG_EXCESS * min(1.0, slope * scale)
     spare = math.log(delta / max(here, 1e-300))
-    excess = max(excess, min(SPARE * spare, MOST_SPARE))
+    excess = excess * FINER**effort if effort else max(excess, min(SPARE * spare, MOST_SPARE))
     common = _common(parts)
     with np.errstate(all="ignore"):  # a moment beyond the largest double bounds nothing
         highs = (epsilon + np.real(law.log_moment(TILTS)) - math.log(NEGLIGIBLE * delta)) / (TILTS + 1.0)
@@ -132,13 +141,15 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     while True:
         most = math.sqrt(12.0 * excess / (slope * (slope + 1.0)))
         step, moved = _step(most, common, parts)
-        made = _on_step(parts, step, epsilon, delta, high)
+        made = _on_step(parts, step, epsilon, delta, high, is_whole=effort > 0)
         work = _work(parts, made)
         allowed = most_work if excess < MUCH_EXCESS * LOG_EXCESS else MORE_WORK * most_work
         if work <= allowed and made["points"] <= MOST_POINTS:
             raised = max(CAREFUL * excess - spare, 0.0) if moved else 0.0
             return Upper(made, raised, raised / slope, work)
         excess *= 1.5
+        if effort and excess > MOST_EXCESS * LOG_EXCESS:
+            return lattice_near(run, direction, epsilon, delta, most_work)
         if not moved or excess > MOST_EXCESS * LOG_EXCESS:
             raise NumericalError("The certificate of this run would take too long to check.")
 
@@ -287,8 +298,14 @@ def _part(run: Run, number: int, direction: str, epsilon: float, delta: float) -
     return _Part(rounds, max(lowest, -tail), tail, variance, sigma, rate)
 
 
-def _on_step(parts: list[_Part], step: Fraction, epsilon: float, delta: float, most: float) -> dict[str, Any]:
-    """A lattice of this step, without sums of losses above `most` that have a negligible chance."""
+def _on_step(
+    parts: list[_Part], step: Fraction, epsilon: float, delta: float, most: float, *, is_whole: bool = False
+) -> dict[str, Any]:
+    """A lattice of this step, without sums of losses above `most`, which have a negligible chance.
+
+    Unless it must be whole, it is also without sums of more rare large losses than are likely, counted as if each were
+    the largest on its grid. That is shorter, and often enough.
+    """
     h, rounds = float(step), sum(part.rounds for part in parts)
     deviation = math.sqrt(sum(part.rounds * part.variance for part in parts))
     lowest = rounds * h - sum(part.rounds * float(part.lowest) for part in parts)
@@ -308,7 +325,7 @@ def _on_step(parts: list[_Part], step: Fraction, epsilon: float, delta: float, m
     while chance > NEGLIGIBLE * delta and several < rounds:
         several += 1
         chance *= beyond / (several + 1)
-    above = min(several * high + BODY * deviation, most)
+    above = most if is_whole else min(several * high + BODY * deviation, most)
     nodes = sum(grid["nodes"] for grid in grids)
     bits = math.ceil(math.log2((nodes / min(h, 1.0) + (above + below) / h) * rounds / (ROUNDED_DOWN * delta))) + 8
     # Sums are kept from the first whose chance is not rounded down to 0.

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from dprounds._validate import DELTA, FINITE_EPSILON, Interval, count, real
 from dprounds.accounting.profile import Profile
-from dprounds.certificates.claim import Claim, checked, described
+from dprounds.certificates.claim import ALLOCATED, Claim, checked, described
 from dprounds.certificates.evidence import (
     conversion_evidence,
     directions_of,
@@ -93,7 +93,7 @@ def certify(
     ----------
     run
         A run, or a mechanism for one round, of Gaussian, Poisson-sampled Gaussian, Laplace, randomized response, pure
-        and approximate DP parts.
+        and approximate DP parts, and of epochs of random allocation of one participation.
     delta, epsilon
         One of the two: delta in (0, 1), or epsilon in [0, inf).
     digits
@@ -157,14 +157,16 @@ def certify(
 
 
 def _efforts(run: Run, epsilon: float, delta: float, close: float) -> tuple[tuple[int, ...], float, float]:
-    """Efforts to be tried, from the least whose bound is close; by how much that exceeds epsilon, and log delta."""
-    efforts = EFFORTS
-    while True:
-        found = upper_lines(run, epsilon, delta, efforts[0]).values()
+    """Efforts to be tried, from the one whose bound is closest; by how much that exceeds epsilon, and log delta."""
+    best: tuple[tuple[int, ...], float, float] = EFFORTS, math.inf, math.inf
+    for tried, effort in enumerate(EFFORTS):
+        found = upper_lines(run, epsilon, delta, effort).values()
         epsilon_excess, log_excess = max(each.epsilon_excess for each in found), max(each.log_excess for each in found)
-        if epsilon_excess <= close or len(efforts) == 1:
-            return efforts, epsilon_excess, log_excess
-        efforts = efforts[1:]
+        if not tried or epsilon_excess < best[1]:
+            best = EFFORTS[tried:], epsilon_excess, log_excess
+        if best[1] <= close:
+            break
+    return best
 
 
 def _first_proven(
@@ -221,7 +223,7 @@ def certify_rdp(run: Release, *, order: float, digits: int = DIGITS) -> Claim:
     Parameters
     ----------
     run
-        As for `certify`, without approximate DP, whose Rényi bounds are infinite.
+        As for `certify`, without approximate DP, whose Rényi bounds are infinite, and without random allocation.
     order
         Rényi order, in (1, inf).
     digits
@@ -236,6 +238,8 @@ def certify_rdp(run: Release, *, order: float, digits: int = DIGITS) -> Claim:
     digits = _digits(digits)
     given = real("order", order, FINITE_ORDER)
     release, about = described(run)
+    if any(part["mechanism"] == ALLOCATED for part in about["run"]):
+        raise UnsupportedError("No certificate covers Rényi bounds of random allocation: certify its epsilon instead.")
     found = release.rdp(given)
     if found == math.inf:
         raise InfeasibleError(f"No Rényi bound of order {given:g} is finite.")
