@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import LossLaw
 from dprounds.certificates.quadrature import ROUNDED, written
-from dprounds.numerics.special import loggamma
+from dprounds.numerics.log_gamma import loggamma
 
 __all__ = ["Epoch"]
 
