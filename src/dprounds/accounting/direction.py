@@ -279,11 +279,11 @@ def _narrowed(law: Composition, found: Bracket, rest: Bracket, near: float) -> B
     if not 0 < near < law.max_loss:
         return found
     for ways, limit in ((near_by_levels, WIDE_FOR_LEVELS), (near_by_lines, WIDE)):
-        for way in ways(law, near):
-            if not is_wide(found, limit):
-                break
+        for way in ways(law, near) if is_wide(found, limit) else ():
             with suppress(NumericalError), WithinDoubles():
                 found = found.both(epsilon_by(way, rest, law.max_loss))
+            if not is_wide(found, limit):
+                break
     return found
 
 
