@@ -220,9 +220,9 @@ def no_smoothing() -> None:
 
 def no_kernel_norm() -> None:
     """An error in the Euclidean norm adds nothing."""
-    from dprounds.accounting.line import Line
+    from dprounds.accounting.kernel import PeriodicKernel
 
-    change(Line, "_kernel_norm", 0.0)
+    change(PeriodicKernel, "norm", 0.0)
 
 
 def nothing_beyond() -> None:
@@ -497,7 +497,9 @@ MUTANTS: dict[str, Mutant] = {
         INTEGRAL_TERMS,
     ),
     "line: transform of an integral": Mutant(
-        without("accounting.line", "Line.integrals_from_above", " + self.norm_error * self._integral_kernel_norm", ""),
+        without(
+            "accounting.line", "Line.integrals_from_above", "rest + self.norm_error * self.kernel.integral_norm", "rest"
+        ),
         INTEGRAL_TERMS,
     ),
     "line: relative error of an integral": Mutant(
@@ -513,8 +515,8 @@ MUTANTS: dict[str, Mutant] = {
         without(
             "accounting.line",
             "Line.integrals_from_above",
-            "(blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur))",
-            "0.0",
+            "epsilon - self._blur_at(epsilon)",
+            "epsilon",
         ),
         INTEGRAL_TERMS,
     ),

@@ -93,7 +93,7 @@ def test_the_norm_of_the_kernel_is_not_below_its_sum(t: float, step: float, poin
         kernel = np.exp(-t * distances) * (distances + np.expm1(-distances))
         wrapped = kernel.reshape(-1, points).sum(axis=0)
         # the sum is taken relative to the first point
-        assert line._integral_kernel_norm >= math.exp(t * first) * float(np.linalg.norm(wrapped)) * (1.0 - 1e-9)
+        assert line.kernel.integral_norm >= math.exp(t * first) * float(np.linalg.norm(wrapped)) * (1.0 - 1e-9)
 
 
 def test_a_relative_error_of_all_masses_is_counted() -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels.rough_profile import rough_epsilon
-from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.line import Line
 from dprounds.accounting.place import line_near, line_until_small, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sketch import Sketch

@@ -8,8 +8,8 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
-from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import WithinDoubles

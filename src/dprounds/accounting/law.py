@@ -118,29 +118,22 @@ class LossLaw:
         K at rows of real or complex z with positive real part, on some branch of the logarithm.
     of
         The mechanism whose law it is, as messages name it.
+
+    *What bounds rest on:*
+
+    moment_error
+        ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where the law states them. None where
+        they are `LOG_MOMENT_ERROR` of the size of what K is made of.
+    is_accurate
+        Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
     ceiling
         ``ceiling(t, s)``, for an increasing row s: upper bounds of the real part of K on the half-lines from
         ``t + is`` upward, or up to half of K's period if the losses lie on a lattice; ``inf`` where none is known. None
         where nothing is known to fall: then K(t) is the bound.
-    fewest_falling
-        Of fewer rounds than this the ceiling is not asked for, since they hardly fall. It tunes speed.
-    cells
-        The masses of intervals of the loss under P and Q, from which a lattice is made; None where they are unknown.
-    excess
-        ``excess(level)``: the largest :math:`P(A) - e^{level} Q(A)` over events, if it has a closed form.
-    summed
-        ``summed(rounds)``: delta of that many rounds as a sum that needs no line and brackets itself; or None.
-    normal_distance
-        The distance of two normal laws of variance one that are as hard to tell apart, if the pair is such a pair.
-    turnable
-        The log-ratio behind the loss and its law off the real axis, for levels; None where it is not known.
-    events
-        ``events(rounds, log_delta)``: so many rounds by events of which each has a short line, where a rare large loss
-        makes that of the whole a long one; None where the line of the law itself will do.
+    log_moment_above
+        Upper bounds of K at a row of real points, where they cost less than K itself.
     lattice
         Where the losses lie, if they are those of one lattice.
-    atoms
-        Two losses that have a probability of their own, if there are such: a lattice is laid through both.
     infinite_mass
         An upper bound on :math:`P(L = \infty)`, in [0, 1], from which `least_mass` makes a lower one.
     left_out
@@ -154,54 +147,73 @@ class LossLaw:
         Whether no upper bound is below `max_loss` by more than `MAX_LOSS_ERROR` of it.
     seen
         An upper bound on the probability that the record is seen at all: no delta exceeds it.
-    moment_error
-        ``moment_error(z)``: bounds on the errors of M(z) relative to M(Re z), where the law states them. None where
-        they are `LOG_MOMENT_ERROR` of the size of what K is made of.
-    log_moment_above
-        Upper bounds of K at a row of real points, where they cost less than K itself.
-    largest_t
-        Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
     is_attained
         Whether some pair of neighbours has this law. Else the law bounds from above alone.
-    lattice_precision
-        The part of epsilon that a lattice of this law may cost, if more than the least. It tunes speed: digits are of
-        no use where no neighbours are known to come near the law.
-    is_accurate
-        Whether K is accurate relative to itself even where M is small against M(t), as that of a Gaussian is.
+
+    *Other ways to a sum, where they are known:*
+
+    cells
+        The masses of intervals of the loss under P and Q, from which a lattice is made.
+    excess
+        ``excess(level)``: the largest :math:`P(A) - e^{level} Q(A)` over events, in closed form.
+    normal_distance
+        The distance of two normal laws of variance one that are as hard to tell apart.
+    summed
+        ``summed(rounds)``: delta of that many rounds as a sum that needs no line and brackets itself; or None.
+    turnable
+        The log-ratio behind the loss and its law off the real axis, for levels.
+    events
+        ``events(rounds, log_delta)``: so many rounds by events of which each has a short line, where a rare large loss
+        makes that of the whole a long one; or None.
+
+    *What only tunes speed and tightness:*
+
+    atoms
+        Two losses that have a probability of their own, if there are such: a lattice is laid through both.
+    fewest_falling
+        Of fewer rounds than this the ceiling is not asked for, since they hardly fall.
+    largest_t
+        Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
     most_nodes
         How many values of K one line may cost; 0 where K is out of reach of any line.
+    lattice_precision
+        The part of epsilon that a lattice of this law may cost, if more than the least: digits are of no use where no
+        neighbours are known to come near the law.
     slopes
-        ``slopes(z, K(z))``: the derivatives of K at a row z by the parameters of the mechanism, by name; None where
-        they are not known. They serve for sensitivities, which prove nothing.
+        ``slopes(z, K(z))``: the derivatives of K at a row z by the parameters of the mechanism, by name, for
+        sensitivities, which prove nothing.
     family, member
-        What computes K and ceilings of many such laws at once, and this one's parameters there; None if nothing does.
+        What computes K and ceilings of many such laws at once, and this one's parameters there.
     """
 
     log_moment: Callable[[Numbers], Numbers]
     of: object = "A law"
+
+    moment_error: Callable[[Numbers], Array] | None = None
+    is_accurate: bool = False
     ceiling: Ceiling | None = None
-    fewest_falling: float = 0.0
-    cells: CellsOf | None = None
-    excess: Excess | None = None
-    summed: Callable[[int], Sum | None] | None = None
-    normal_distance: float | None = None
-    turnable: Turnable | None = None
-    events: Callable[[int, float], Events | None] | None = None
+    log_moment_above: Callable[[Array], Array] | None = None
     lattice: Lattice | None = None
-    atoms: tuple[float, float] | None = None
     infinite_mass: float = 0.0
     left_out: float = 0.0
     max_loss: float = math.inf
     exact_max_loss: Fraction | None = None
     max_loss_is_least: bool = False
     seen: float = 1.0
-    moment_error: Callable[[Numbers], Array] | None = None
-    log_moment_above: Callable[[Array], Array] | None = None
-    largest_t: float = math.inf
     is_attained: bool = True
-    lattice_precision: float = 0.0
-    is_accurate: bool = False
+
+    cells: CellsOf | None = None
+    excess: Excess | None = None
+    normal_distance: float | None = None
+    summed: Callable[[int], Sum | None] | None = None
+    turnable: Turnable | None = None
+    events: Callable[[int, float], Events | None] | None = None
+
+    atoms: tuple[float, float] | None = None
+    fewest_falling: float = 0.0
+    largest_t: float = math.inf
     most_nodes: int = MOST_NODES
+    lattice_precision: float = 0.0
     slopes: Slopes | None = None
     family: Family | None = None
     member: tuple[float, ...] = ()

@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.kernel import ContinuousKernel, Kernel, PeriodicKernel, log_zeta
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Lattice
 from dprounds.errors import NumericalError
-from dprounds.numerics.cancellation import exp_minus_tangent, gamma2_cdf
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.rounding import UNIT_ROUNDOFF, above, below
 
-__all__ = ["Line", "log_zeta"]
+__all__ = ["Line"]
 
 Array = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
@@ -70,13 +70,6 @@ class _Rows(NamedTuple):
     kernel: ComplexArray  # a row, or one for each row where losses lie on a lattice
     slope_kernel: ComplexArray
     distance: Array  # of each epsilon from the first point of the lattice, if there is one
-
-
-def log_zeta(t: Array) -> Array:
-    r"""The logarithm of the largest :math:`(1 - e^{-y}) e^{-ty}`, that is :math:`t^t / (1+t)^{1+t}`."""
-    # t log(t/(1+t)) tends to 0 with t and to -1 with 1/t; both by log1p, without cancellation
-    positive = np.maximum(t, np.finfo(float).tiny)
-    return np.where(t > 0, -np.log1p(t) - t * np.log1p(1.0 / positive), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -174,11 +167,9 @@ class Line:
         """
         if self.relative_error > LARGEST_RELATIVE_ERROR:
             return Brackets(np.zeros_like(epsilon), np.ones_like(epsilon))
-        blur = 0.0 if self.lattice is None else self.lattice.blur
-        if not blur:
+        if not self.kernel.blur:
             return self._bracket(epsilon)
-        # *blur*: losses may be off by this much, so delta is between those of two epsilons
-        margin = blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)
+        margin = self._blur_at(epsilon)
         return Brackets(self._bracket(epsilon + margin).lower, self._bracket(epsilon - margin).upper)
 
     def integrals_from_above(self, epsilon: Array) -> Array:
@@ -193,17 +184,19 @@ class Line:
         found = np.full_like(epsilon, math.inf)
         if self.relative_error > LARGEST_RELATIVE_ERROR:
             return found
-        blur = 0.0 if self.lattice is None else self.lattice.blur
-        lower = epsilon - (blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)) if blur else epsilon
-        for block in self._blocks(epsilon.size):
+        lower = epsilon - self._blur_at(epsilon) if self.kernel.blur else epsilon
+        for start in range(0, epsilon.size, self._height):
+            block = slice(start, start + self._height)
             here = lower[block]
             rows = self._table(here)
-            kernel, size = self._integral_kernel(rows.distance)
+            kernel, size = self.kernel.of_integral(rows.distance)
             modulus = np.abs(rows.terms)
             error = SUMMAND_ERROR * modulus * rows.exponents + self._moment_errors(modulus)
             value = (rows.terms * kernel).real.sum(axis=1)
             # nodes beyond the last add at most 4/S of what they add to delta
-            rest = (error * size).sum(axis=1) + self.norm_error * self._integral_kernel_norm
+            rest = (error * size).sum(axis=1)
+            if self.norm_error:
+                rest = rest + self.norm_error * self.kernel.integral_norm
             rest = rest + self._truncation(rows.log_scale, here) * (4.0 / self._last)
             most = (value + rest) * (1.0 + self.relative_error) + self.relative_error * rest
             with np.errstate(over="ignore"):
@@ -230,7 +223,8 @@ class Line:
 
     def _bracket(self, epsilon: Array) -> Brackets:
         lower, upper = np.zeros_like(epsilon), np.ones_like(epsilon)
-        for block in self._blocks(epsilon.size):
+        for start in range(0, epsilon.size, self._height):
+            block = slice(start, start + self._height)
             here = epsilon[block]
             rows = self._table(here)
             lost_all = ~(rows.log_scale < LARGEST_LOG_SCALE)
@@ -239,8 +233,9 @@ class Line:
             error = SUMMAND_ERROR * modulus * rows.exponents + self._moment_errors(modulus)
             value = (rows.terms * rows.kernel).real.sum(axis=1)
             # *rounding*, and *transform* by the inequality of Cauchy and Schwarz
-            rounding = (error * np.abs(rows.kernel)).sum(axis=1) + self.norm_error * self._kernel_norm
-            rest = self._truncation(rows.log_scale, here) + rounding
+            rest = self._truncation(rows.log_scale, here) + (error * np.abs(rows.kernel)).sum(axis=1)
+            if self.norm_error:
+                rest = rest + self.norm_error * self.kernel.norm
             lost_all |= rest == math.inf
             rest = np.where(lost_all, 0.0, rest)
             # Untruncated and unrounded, the sum is not below the truth: aliases are positive and smoothing raises it.
@@ -257,18 +252,30 @@ class Line:
                 upper[block] = np.where(lost_all, 1.0, np.minimum(above(scale * most) + self.missing, 1.0))
         return Brackets(lower, upper)
 
+    def _blur_at(self, epsilon: Array) -> Array:
+        """*Blur*: losses may be off by this much, so that delta is between those of two epsilons."""
+        blur = self.kernel.blur
+        return blur + 4.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + blur)
+
+    @cached_property
+    def kernel(self) -> Kernel:
+        """What weighs the nodes."""
+        if self.lattice is None:
+            return ContinuousKernel(self.nodes, self.step)
+        return PeriodicKernel(self.nodes, self.step, self.lattice, self.points, self.center)
+
     @cached_property
     def nodes(self) -> ComplexArray:
         """Where the values of K are."""
         return np.asarray(self.t + 1j * (self.step * np.arange(self.values.size)), dtype=np.complex128)
 
     @cached_property
-    def _exponents(self) -> tuple[ComplexArray, Array]:
-        """The smoothed values, and the sizes of what they were summed from as far as rounding goes."""
+    def _exponents(self) -> tuple[ComplexArray, Array, Array]:
+        """The smoothed values, the sizes of what they were summed from as far as rounding goes, and those of nodes."""
         z = self.nodes
         exponent = self.values + (0.5 * self.variance) * (z * (1.0 + z)) if self.variance else self.values
         # Where M vanishes its logarithm is -inf, the summand is 0, and only the error of M itself is left.
-        return exponent, 1.0 + np.abs(np.where(np.isfinite(exponent), exponent, 0.0))
+        return exponent, 1.0 + np.abs(np.where(np.isfinite(exponent), exponent, 0.0)), np.abs(z)
 
     @cached_property
     def _damping(self) -> Array:
@@ -278,79 +285,29 @@ class Line:
         """What the errors of K, or of M, add to each term."""
         power = 1.0 - 1.0 / self.fewest_rounds
         error = LOG_MOMENT_ERROR * self.sizes
-        found = error * (modulus**power * self._damping ** (1.0 - power)) + self.errors
+        found = modulus**power
+        if self.variance:
+            found = found * self._damping ** (1.0 - power)
+        found = error * found + self.errors
         if self.fewest_rounds > 1:
             # where a factor is below ten times the error, it and its computed value are below eleven times that
             found = found + np.minimum(11.0 * error, 1.0) ** self.fewest_rounds
         return found
 
     @cached_property
-    def _weights(self) -> Array:
-        """Those of the trapezoid rule, each node with its conjugate."""
-        if self.lattice is None:
-            weights = np.full(self.values.size, self.step / math.pi)
-        else:
-            weights = np.full(self.values.size, 2.0 / self.points)
-            if 2 * (self.values.size - 1) == self.points:  # its own conjugate, a period on
-                weights[-1] *= 0.5
-        weights[0] *= 0.5
-        return weights
-
-    @cached_property
-    def _kernels(self) -> tuple[ComplexArray, ComplexArray]:
-        """What of the kernel does not depend on epsilon, and that of the derivative."""
-        z = self.nodes
-        if self.lattice is None:
-            kernel = self._weights / (z * (1.0 + z))
-            return np.asarray(kernel), np.asarray(-z * kernel)
-        a = float(self.lattice.step)
-        once = -self._weights / np.expm1(-(z + 1.0) * a)
-        return np.asarray(-once / np.expm1(-z * a)), np.asarray(once)
-
-    def _blocks(self, size: int) -> list[slice]:
-        """A row by parts that fit the memory."""
-        height = max(1, LARGEST_TABLE // self.values.size)
-        return [slice(start, start + height) for start in range(0, size, height)]
+    def _height(self) -> int:
+        """How many epsilons of a row fit the memory at a time."""
+        return max(1, LARGEST_TABLE // self.values.size)
 
     def _table(self, epsilon: Array) -> _Rows:
         """The summands for every epsilon of a block."""
-        z, (exponent, size), live = self.nodes, self._exponents, self._live
-        kernel, slope_kernel = self._kernels
-        point, distance = epsilon, np.zeros(())
-        if self.lattice is not None:
-            point, distance = np.array([self._first_point(one) for one in epsilon.tolist()]).T
-            a, fall = float(self.lattice.step), np.exp(-distance)
-            jump = fall * -np.expm1(distance - a)  # exp(-d) - exp(-a)
-            # each epsilon has a kernel of its own
-            kernel = kernel * (-np.expm1(-distance)[:, None] + np.multiply.outer(jump, self._one_step))
-            slope_kernel = np.multiply.outer(-fall, slope_kernel)
+        z, (exponent, size, node_size), live = self.nodes, self._exponents, self._live
+        point, distance, kernel, slope_kernel = self.kernel.at(epsilon)
         log_scale = exponent[0].real - point * self.t
         terms = np.zeros((point.size, z.size), dtype=np.complex128)
         terms[:, live] = np.exp((exponent[live] - np.multiply.outer(point, z[live])) - log_scale[:, None])
-        exponents = size + np.multiply.outer(np.abs(point), self._distances)
+        exponents = size + np.multiply.outer(np.abs(point), node_size)
         return _Rows(log_scale, terms, exponents, kernel, slope_kernel, distance)
-
-    def _integral_kernel(self, distance: Array) -> tuple[ComplexArray, Array]:
-        r"""The kernel of the integral of delta, and the sizes of what it is summed from.
-
-        With :math:`r = e^{-az}` and d the distance it is, on a lattice,
-
-        .. math:: \sum_{j\ge0} r^j \zeta(d + ja) = \frac{\zeta(d)}{1 - re^{-a}}
-                  + \frac{d\,r\,(1-e^{-a})}{(1-r)(1-re^{-a})}
-                  + \frac{r\,[\zeta(a) + r\,(1 - (1+a)e^{-a})]}{(1-r)^2(1-re^{-a})} .
-        """
-        kernel, once = self._kernels
-        if self.lattice is None:
-            found = np.asarray(kernel / self.nodes)
-            return found, np.abs(found)
-        a, r = float(self.lattice.step), self._one_step
-        near, far = float(exp_minus_tangent(np.array(-a))), float(gamma2_cdf(np.array(a)))
-        linear = -math.expm1(-a) * (r * kernel)
-        rest = r * kernel / -np.expm1(-self.nodes * a)
-        constant, size = rest * (near + r * far), np.abs(rest) * (near + np.abs(r) * far)
-        square = exp_minus_tangent(-distance)
-        found = np.multiply.outer(square, once) + np.multiply.outer(distance, linear) + constant
-        return found, np.multiply.outer(square, np.abs(once)) + np.multiply.outer(distance, np.abs(linear)) + size
 
     @cached_property
     def _live(self) -> slice | NDArray[np.intp]:
@@ -361,40 +318,6 @@ class Line:
         size = self._exponents[0].real
         live = np.flatnonzero(~(size - size[0] < VANISHED_LOG))  # what is not a number stays, and is refused
         return slice(None) if live.size == size.size else live
-
-    @cached_property
-    def _distances(self) -> Array:
-        """Of the nodes from 0."""
-        return np.abs(self.nodes)
-
-    @cached_property
-    def _one_step(self) -> ComplexArray:
-        """The factor of a node by which the kernel of a lattice falls from one point to the next."""
-        if self.lattice is None:
-            raise TypeError("no lattice")
-        return np.asarray(np.exp(-self.nodes * float(self.lattice.step)))
-
-    @cached_property
-    def _in_integers(self) -> tuple[int, int, int, int]:
-        """A common denominator, and with it a point of the lattice, its step and the center of the line."""
-        lattice = self.lattice
-        if lattice is None:
-            raise TypeError("no lattice")
-        parts = lattice.shift, lattice.step, self.center
-        whole = math.lcm(*(part.denominator for part in parts))
-        point, step, center = (part.numerator * (whole // part.denominator) for part in parts)
-        return whole, point, step, center
-
-    def _first_point(self, epsilon: float) -> tuple[float, float]:
-        """The first point of the lattice that is not below epsilon, from the center, and its distance to epsilon.
-
-        Quotients of integers are rounded once.
-        """
-        whole, point, step, center = self._in_integers
-        number, parts = epsilon.as_integer_ratio()
-        level, point, step = number * whole, point * parts, step * parts
-        first = point - step * ((point - level) // step)
-        return (first - center * parts) / (whole * parts), (first - level) / (whole * parts)
 
     def _alias(self, epsilon: Array, log_scale: Array) -> Array:
         """*Alias below* and *alias above*: what the neighbours at distance Λ add, by the best of `sides` on each side.
@@ -425,8 +348,7 @@ class Line:
         if self.ceiling == -math.inf:
             return np.zeros_like(log_scale)
         exponent = self._log_ceiling(log_scale, epsilon)
-        if self.lattice is not None:
-            exponent = exponent + 2.0 * math.log(0.5 * math.pi) + (self.t + 0.5) * float(self.lattice.step)
+        exponent = exponent + self.kernel.log_growth
         within = exponent < LARGEST_LOG_SCALE
         return np.where(within, np.exp(np.where(within, exponent, 0.0)) / (math.pi * self._last), math.inf)
 
@@ -442,40 +364,9 @@ class Line:
 
     def _smoothing(self, epsilon: Array, rows: _Rows, error: Array) -> Array:
         """*Smoothing*: a virtual Gaussian of variance v raises delta by at most v exp(v/8) times the density there."""
-        v, weights = self.variance, self._weights
+        v, weights = self.variance, self.kernel.weights
         density = (rows.terms * weights).real.sum(axis=1) + (error * weights).sum(axis=1)
         # more than that is subtracted from no delta
         exponent = np.minimum(self._log_ceiling(rows.log_scale, epsilon), LARGEST_LOG_SCALE)
         truncation = np.exp(exponent) / (math.pi * v * self._last)
         return v * math.exp(v / 8.0) * np.asarray(density + truncation)
-
-    @cached_property
-    def _kernel_norm(self) -> float:
-        """A bound on the Euclidean norm of exp(-t d) (1 - exp(-d)) over the points at distances d >= 0, wrapped around.
-
-        Its square rises to its largest value and falls, so that its sum is at most the integral and that value. What
-        lies a period and more away adds at most the norm of exp(-t d), times the geometric series of exp(-t Λ).
-        """
-        if not self.norm_error or self.lattice is None:
-            return 0.0
-        t, a = self.t, float(self.lattice.step)
-        near = 1.0 / math.sqrt(-math.expm1(-2.0 * t * a))
-        integral = 1.0 / (t * (2.0 * t + 1.0) * (2.0 * t + 2.0) * a)
-        own = min(math.sqrt(integral + math.exp(2.0 * float(log_zeta(np.array(t))))), near)
-        around = -math.expm1(-t * 2.0 * math.pi / self.step)
-        # the scale of the sum is taken at the first point above epsilon, and the kernel's from epsilon on
-        return math.exp(t * a) * (own + near * (1.0 / around - 1.0))
-
-    @cached_property
-    def _integral_kernel_norm(self) -> float:
-        """The same for the kernel of the integral, exp(-t d) (d - 1 + exp(-d)), which is at most d and d²/2 times that.
-
-        Its logarithm is concave, so that its square rises and falls.
-        """
-        if not self.norm_error or self.lattice is None:
-            return 0.0
-        t, a, period = self.t, float(self.lattice.step), 2.0 * math.pi / self.step
-        own = math.sqrt(min(0.25 / t**3, 0.1875 / t**5) / a + min(1.0 / (math.e * t), 2.0 / (math.e * t) ** 2) ** 2)
-        plain, linear = 1.0 / math.sqrt(-math.expm1(-2.0 * t * a)), math.sqrt(0.25 / t**3 / a + (math.e * t) ** -2)
-        around = 1.0 / -math.expm1(-t * period) - 1.0
-        return math.exp(t * a) * (own + around * (linear + period * (1.0 + around) * plain))

@@ -13,8 +13,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import Composition
-from dprounds.accounting.line import Line, log_zeta
+from dprounds.accounting.line import Line
 from dprounds.accounting.premises import FIRST_BLOCK, axis_from_above, ceilings, sizes, values_on_line
 from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError

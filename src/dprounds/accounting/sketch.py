@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.lattice import LatticePlan, fast_length
 from dprounds.accounting.law import Composition
-from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import saddle_at_epsilon, search_saddle
 from dprounds.accounting.saddle import Saddle
 from dprounds.errors import NumericalError

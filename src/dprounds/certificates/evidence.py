@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import Composition, LossLaw
-from dprounds.accounting.line import log_zeta
 from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.saddle import Saddle

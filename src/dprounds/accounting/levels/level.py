@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.levels.one_round import LARGEST_EXPONENT, OneRound, exp_or_infinity
 from dprounds.accounting.levels.plan import forward_power
 from dprounds.accounting.levels.steps import Mean
-from dprounds.accounting.line import log_zeta
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import complex_expm1, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

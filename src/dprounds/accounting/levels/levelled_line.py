@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.levels.level import BOUND_ROUNDINGS, Level, Share, least_bound
 from dprounds.accounting.levels.one_round import LARGEST_EXPONENT, Masses, OneRound, exp_or_infinity
 from dprounds.accounting.levels.plan import Plan, forward_power
 from dprounds.accounting.levels.steps import Factor, Grid
-from dprounds.accounting.line import log_zeta
 from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

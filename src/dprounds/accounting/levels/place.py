@@ -13,10 +13,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.levels.levelled_line import LevelledLine
 from dprounds.accounting.levels.plan import Block, LevelPlan, Plan, forward_power
 from dprounds.accounting.levels.steps import BOTH_ENDS, Factor, Grid, Step, log_sum
-from dprounds.accounting.line import log_zeta
 from dprounds.accounting.turnable import Turnable
 from dprounds.errors import NumericalError
 
