@@ -244,7 +244,8 @@ def exact_cells(field: str) -> Callable[[], None]:
     """The masses of cells are taken for exact."""
 
     def apply() -> None:
-        from dprounds.accounting import by_lattice, cells
+        from dprounds.accounting import cells
+        from dprounds.accounting.ways import by_lattice
 
         for name in ("upper_law", "lower_law"):
             make: Callable[..., Any] = getattr(cells, name)
@@ -465,7 +466,9 @@ MUTANTS: dict[str, Mutant] = {
     "log_gamma: LEAST_REAL": Mutant(zero("LEAST_REAL", "numerics.log_gamma", value=1.0), LIMITED),
     "log_gamma: TERMS": Mutant(zero("TERMS", "numerics.log_gamma", value=(1.0 / 12.0,)), LIMITED),
     "events: missing": Mutant(
-        without("accounting.by_events", "SumOfEvents.bracket", "np.full_like(epsilon, self.missing)", "0.0 * epsilon"),
+        without(
+            "accounting.ways.by_events", "SumOfEvents.bracket", "np.full_like(epsilon, self.missing)", "0.0 * epsilon"
+        ),
         LARGE_VALUES,
     ),
     "window: left out by its own value": Mutant(
@@ -545,7 +548,7 @@ MUTANTS: dict[str, Mutant] = {
     "correlated_noise: UNITS_OF_A_TERM": Mutant(zero("UNITS_OF_A_TERM", "mechanisms.correlated_noise"), MATRICES),
     "by_lattice: a coarse lattice from above, asked from below": Mutant(
         without(
-            "accounting.by_lattice",
+            "accounting.ways.by_lattice",
             "ByLattice.sums",
             "if not is_below and (self.law.is_attained or self.from_below)",
             "if self.law.is_attained and not self.from_below",

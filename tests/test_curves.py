@@ -27,10 +27,10 @@ from dprounds import (
     curves,
     paper,
 )
-from dprounds.accounting import by_line, place
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.line import Line
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.ways import by_line, place
 from dprounds.conversions import rdp_from_dp
 from dprounds.curves import attack, on_lines, spacing
 from dprounds.curves import profile as profile_curve

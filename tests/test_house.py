@@ -155,6 +155,52 @@ def test_the_walk_sees_private_names(tmp_path: Path) -> None:
     assert trespasses(intruder, "accounting", DEFINED) == {"_law"}
 
 
+ACCOUNTING = SOURCE / "accounting"
+WAYS = sorted((ACCOUNTING / "ways").glob("*.py"))
+# What a bracket of delta rests on.
+PROVEN = [
+    *(
+        ACCOUNTING / f"{name}.py"
+        for name in (
+            "bracket",
+            "cells",
+            "contradictions",
+            "kernel",
+            "lattice",
+            "law",
+            "line",
+            "over_rounds",
+            "premises",
+        )
+    ),
+    *sorted((ACCOUNTING / "levels").glob("*.py")),
+]
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Modules that the imports of a file name."""
+    return {
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+
+
+@pytest.mark.parametrize("path", PROVEN, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_a_bracket_rests_on_knows_nothing_of_what_chooses(path: Path) -> None:
+    assert not {name for name in imported_modules(path) if name.startswith("dprounds.accounting.ways")}
+
+
+@pytest.mark.parametrize("path", WAYS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_what_chooses_has_no_constant_that_carries_a_proof(path: Path) -> None:
+    assert "What carries a proof" not in path.read_text()
+
+
+def test_the_walk_sees_what_chooses() -> None:
+    assert "dprounds.accounting.ways.choice" in imported_modules(ACCOUNTING / "direction.py")
+    assert "What carries a proof" in (ACCOUNTING / "line.py").read_text()
+
+
 NOISES = {name for name in mechanisms.__all__ if name not in ("Mechanism", "Release", "Run")}
 BLIND = [path for path in FILES if room_of(path) == "accounting" or path.name == "poisson_sampled.py"]
 

@@ -11,9 +11,9 @@ import pytest
 from dprounds import FixedSizeSampled, Gaussian, PoissonSampled
 from dprounds.accounting.crude import crude_integrals
 from dprounds.accounting.integrated import IntegratedProfile, _Place, integrals_of_chords, largest_ratio
-from dprounds.accounting.levels.by_levels import ByLevels
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.by_levels import ByLevels
 from tests.references import integrated as reference
 
 SHIFTS = np.array([1e-6, 1e-4, 0.01, 0.3, 1.0, 3.0, 30.0, 1e3, 1e6])

@@ -18,7 +18,7 @@ from dprounds.accounting.cells import CellsOf, LatticeLaw, lower_law, upper_law
 from dprounds.accounting.lattice import LatticePlan, fast_length, lattice_line
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
-from dprounds.accounting.sketch import PRECISE, Sketch
+from dprounds.accounting.ways.sketch import PRECISE, Sketch
 from dprounds.mechanisms import DiscreteGaussian, Run
 from dprounds.mechanisms.base import Mechanism
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells

@@ -15,16 +15,17 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels import level as one_level
-from dprounds.accounting.levels import levelled_line, one_round, place, steps
+from dprounds.accounting.levels import levelled_line, one_round, steps
 from dprounds.accounting.levels.levelled_line import LevelledLine
 from dprounds.accounting.levels.one_round import OneRound
-from dprounds.accounting.levels.place import _Places, levels_near
 from dprounds.accounting.levels.plan import Block, LevelPlan
 from dprounds.accounting.levels.steps import Factor, Grid, Step
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.ways import place_levels
+from dprounds.accounting.ways.by_line import ByLine
+from dprounds.accounting.ways.place_levels import _Places, levels_near
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, PoissonSampled
 from dprounds.mechanisms.turned_normal import TurnedNormal
@@ -192,7 +193,7 @@ class Broken:
         self.truth = two_rounds_delta(*case)
         self.pair = TurnedNormal(sigma, rate, direction == "remove")
         with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(place, "FEW_NODES", 200)  # so that there are steps to spoil
+            patch.setattr(place_levels, "FEW_NODES", 200)  # so that there are steps to spoil
             self.plan = _Places(self.pair, 2.0, self.epsilon, math.log(self.truth), tolerance).plan()
 
     def line(self, change: Callable[[LevelPlan], LevelPlan] = lambda level: level) -> LevelledLine:
@@ -443,7 +444,7 @@ def test_one_rounds_sums_err_by_less_than_their_bound() -> None:
 
 def test_far_up_a_turned_line_b_errs_by_less_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """There B is far smaller than the sum of the moduli at the first node, to which no error may be relative."""
-    monkeypatch.setattr(place, "FEW_NODES", 0)  # so that there is a low step
+    monkeypatch.setattr(place_levels, "FEW_NODES", 0)  # so that there is a low step
     line = line_of(6.72237043646181, 0.0004695971244659005, 2, "remove", 0.0018205, 3.069e-29)
     one = next(level.one for level in line._levels if level.plan.low is not None)
     plan, low = one.plan, one.plan.low

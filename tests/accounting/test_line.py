@@ -13,7 +13,7 @@ from dprounds.accounting import premises
 from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, LossLaw
 from dprounds.accounting.line import SUMMAND_ERROR, Line
-from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.ways.place import line_near, line_with_nodes_of, saddle_at_delta, saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, PoissonSampled
 from dprounds.mechanisms.base import Run

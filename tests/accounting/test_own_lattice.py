@@ -12,7 +12,7 @@ from mpmath import mp, mpf
 
 from dprounds import ApproximateDP, DiscreteGaussian, PoissonSampled, PureDP, RandomizedResponse
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.place import line_near, saddle_at_epsilon
+from dprounds.accounting.ways.place import line_near, saddle_at_epsilon
 from tests.accounting.ways import by_line, line_law
 from tests.references import profile
 

@@ -18,11 +18,11 @@ import pytest
 from dprounds.accounting import profile as accounting_profile
 from dprounds.accounting.best_order import RenyiCurve, delta_by_orders, epsilon_by_orders
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.by_lattice import ByLattice
 from dprounds.accounting.direction import _all_at_their_largest, delta_of
 from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.by_lattice import ByLattice
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import (
     ApproximateDP,

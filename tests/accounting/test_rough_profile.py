@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dprounds.accounting.levels.rough_profile import rough_epsilon, rough_profile
 from dprounds.accounting.profile import Profile
-from dprounds.accounting.sketch import Sketch
+from dprounds.accounting.ways.rough_profile import rough_epsilon, rough_profile
+from dprounds.accounting.ways.sketch import Sketch
 from dprounds.mechanisms import Gaussian, PoissonSampled
 
 RUNS = [

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dprounds.accounting.law import Composition, LossLaw
-from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import Profile
+from dprounds.accounting.ways.place import line_near, saddle_at_epsilon
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.normal import normal_excess
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dprounds.accounting import watched_line as module
 from dprounds.accounting.law import Composition
-from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.watched_line import _beyond, _Watched, watched_line
+from dprounds.accounting.ways.place import saddle_at_epsilon
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import DiscreteGaussian, DiscretePair, PoissonSampled, RandomizedResponse, Run
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -130,7 +130,7 @@ def test_a_narrow_bracket_meets_that_of_lattices() -> None:
     law = PoissonSampled(DiscreteGaussian(2.5), 0.01).law("remove") * 500
     narrow = Profile({"": law}).epsilon(1e-6)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dprounds.accounting.ways.FEWEST_WATCHED", 10**9)
+        patch.setattr("dprounds.accounting.ways.choice.FEWEST_WATCHED", 10**9)
         wide = Profile({"": law}).epsilon(1e-6)
     assert wide.lower <= narrow.upper
     assert narrow.lower <= wide.upper

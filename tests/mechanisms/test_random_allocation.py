@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from dprounds import Accountant, Gaussian, Laplace, PoissonSampled, RandomAllocation, max_rounds, min_noise_multiplier
 from dprounds.accounting.bracket import Bracket
-from dprounds.accounting.by_events import ByEvents, SumOfEvents
-from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.root import epsilon_by
+from dprounds.accounting.ways.by_events import ByEvents, SumOfEvents
+from dprounds.accounting.ways.by_line import ByLine
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run
 from tests.references.allocation import epoch_delta_of_two

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition
-from dprounds.accounting.place import saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.place import saddle_at_epsilon
 from dprounds.errors import NumericalError
 
 __all__ = ["about_saddle", "crude_delta", "crude_delta_at", "crude_integrals"]

@@ -24,15 +24,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.by_lattice import ByLattice
 from dprounds.accounting.crude import crude_integrals
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels.by_levels import ByLevels
 from dprounds.accounting.line import Line
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.root import guessed_root
 from dprounds.accounting.sums import Sum, WithinDoubles
-from dprounds.accounting.ways import ways_to_sums
+from dprounds.accounting.ways.by_lattice import ByLattice
+from dprounds.accounting.ways.by_levels import ByLevels
+from dprounds.accounting.ways.choice import ways_to_sums
 from dprounds.errors import NumericalError
 from dprounds.numerics.cancellation import exp_minus_tangent
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

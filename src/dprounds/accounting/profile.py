@@ -24,10 +24,10 @@ from dprounds.accounting.direction import (
     seems_met,
 )
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels.rough_profile import about_log_deltas
-from dprounds.accounting.sketch import likely_saddle
 from dprounds.accounting.sums import WithinDoubles
-from dprounds.accounting.ways import Way
+from dprounds.accounting.ways.choice import Way
+from dprounds.accounting.ways.rough_profile import about_log_deltas
+from dprounds.accounting.ways.sketch import likely_saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 

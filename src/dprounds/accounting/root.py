@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.sums import LEAST_RESOLVED, NARROW, Sum, Sums
-from dprounds.accounting.ways import Way
+from dprounds.accounting.ways.choice import Way
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 from dprounds.numerics.search import RootSearch

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.root import guessed_root
-from dprounds.accounting.sketch import likely_saddle
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.by_line import ByLine
+from dprounds.accounting.ways.place import line_near, saddle_at_epsilon
+from dprounds.accounting.ways.sketch import likely_saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.search import RootSearch, root_by_secants
 

@@ -21,13 +21,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.crude import crude_delta
 from dprounds.accounting.integrated import IntegratedProfile
 from dprounds.accounting.law import Composition, Slopes
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.by_line import ByLine
 from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import Numbers
 

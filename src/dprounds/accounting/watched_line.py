@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import LOG_MOMENT_ERROR, Composition, LossLaw
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import LOG_TOLERANCE, line_near
 from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.ways.place import LOG_TOLERANCE, line_near
 from dprounds.errors import NumericalError
 from dprounds.numerics.modulus import log_moduli_above, log_moduli_between, variance_above
 from dprounds.numerics.rounding import UNIT_ROUNDOFF

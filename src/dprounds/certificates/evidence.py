@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.law import Composition, LossLaw
-from dprounds.accounting.place import line_near, saddle_at_epsilon
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.ways.place import line_near, saddle_at_epsilon
 from dprounds.certificates.epoch import Epoch
 from dprounds.certificates.lattice import (
     ALL_WORK,

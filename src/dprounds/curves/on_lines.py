@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import line_near, line_with_nodes_of, saddle_at_delta
 from dprounds.accounting.root import root_on
 from dprounds.accounting.sums import WithinDoubles
+from dprounds.accounting.ways.place import line_near, line_with_nodes_of, saddle_at_delta
 from dprounds.curves.spacing import some_rounds
 from dprounds.errors import NumericalError
 from dprounds.mechanisms.base import Release, Run

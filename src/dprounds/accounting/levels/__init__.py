@@ -6,8 +6,7 @@
 | `level.py` | one level on its line |
 | `one_round.py` | one round in a level: M and what is left of it, with their errors |
 | `steps.py` | soft steps, and averages over one round with their errors |
-| `by_levels.py` | a way to such lines, for `accounting/ways.py` |
-| `plan.py`, `place.py`, `rough_profile.py` | where levels and lines are put; these prove nothing |
+| `plan.py` | which levels there are and where their lines stand, as `accounting/ways/place_levels.py` chooses it |
 
 docs/theory/levels.md has the proofs.
 """

@@ -5,7 +5,7 @@
 | `by_sum.py` | a finite sum that the law knows of itself |
 | `by_events.py` | a line for each of some events |
 | `by_line.py` | a line of the law itself |
-| `levels/by_levels.py` | a line for each size that the largest round may have |
+| `by_levels.py` | a line for each size that the largest round may have |
 | `by_lattice.py` | the lines of two lattices, from above and from below |
 
 They choose and prove nothing: the sums that they make prove their own brackets.
@@ -17,16 +17,16 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
-from dprounds.accounting.by_events import ByEvents
-from dprounds.accounting.by_lattice import ByLattice
-from dprounds.accounting.by_line import ByLine
-from dprounds.accounting.by_sum import BySum
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels.by_levels import ByLevels
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import Sum, Sums
+from dprounds.accounting.ways.by_events import ByEvents
+from dprounds.accounting.ways.by_lattice import ByLattice
+from dprounds.accounting.ways.by_levels import ByLevels
+from dprounds.accounting.ways.by_line import ByLine
+from dprounds.accounting.ways.by_sum import BySum
+from dprounds.accounting.ways.sketch import Sketch
 
 __all__ = ["Way", "near_by_levels", "near_by_lines", "ways_to_sums"]
 

@@ -14,8 +14,8 @@ from dprounds.accounting.lattice import LatticePlan, lattice_line
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sketch import COARSE, PRECISE, Sketch
 from dprounds.accounting.sums import Sums
+from dprounds.accounting.ways.sketch import COARSE, PRECISE, Sketch
 from dprounds.errors import NumericalError
 
 __all__ = ["ByLattice"]

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
-from dprounds.accounting.levels.rough_profile import rough_epsilon
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import line_near, line_until_small, no_line, saddle_at_delta, saddle_at_epsilon
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import HEAVY, LEAST_RESOLVED, NARROW, Sums
 from dprounds.accounting.watched_line import watched_line
+from dprounds.accounting.ways.place import line_near, line_until_small, no_line, saddle_at_delta, saddle_at_epsilon
+from dprounds.accounting.ways.rough_profile import rough_epsilon
+from dprounds.accounting.ways.sketch import Sketch
 from dprounds.errors import NumericalError
 
 __all__ = ["ByLine"]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.law import Composition, Events
 from dprounds.accounting.line import Line
-from dprounds.accounting.place import line_near, no_line
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import Sums
+from dprounds.accounting.ways.place import line_near, no_line
 from dprounds.numerics.rounding import above, below
 
 __all__ = ["ByEvents", "SumOfEvents"]

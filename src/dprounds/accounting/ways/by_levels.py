@@ -10,12 +10,12 @@ from functools import cached_property, partial
 from dprounds.accounting.known_profile import known_epsilon
 from dprounds.accounting.law import Composition
 from dprounds.accounting.levels.levelled_line import LevelledLine
-from dprounds.accounting.levels.place import levels_near
-from dprounds.accounting.levels.rough_profile import RoughProfile, rough_epsilon, rough_profile
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sketch import Sketch
 from dprounds.accounting.sums import HEAVY, LEAST_RESOLVED, Sums
+from dprounds.accounting.ways.place_levels import levels_near
+from dprounds.accounting.ways.rough_profile import RoughProfile, rough_epsilon, rough_profile
+from dprounds.accounting.ways.sketch import Sketch
 from dprounds.errors import NumericalError
 
 __all__ = ["ByLevels"]

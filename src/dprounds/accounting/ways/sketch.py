@@ -16,8 +16,8 @@ from dprounds.accounting.cells import SPARSE, CellsOf, shift_through
 from dprounds.accounting.kernel import log_zeta
 from dprounds.accounting.lattice import LatticePlan, fast_length
 from dprounds.accounting.law import Composition
-from dprounds.accounting.place import saddle_at_epsilon, search_saddle
 from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.ways.place import saddle_at_epsilon, search_saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.quadrature import short_binary_below
 

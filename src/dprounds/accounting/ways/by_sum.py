@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from dprounds.accounting.by_line import ByLine
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import Sum, Sums
+from dprounds.accounting.ways.by_line import ByLine
 from dprounds.errors import NumericalError
 
 __all__ = ["BySum"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import Composition
 from dprounds.accounting.saddle import Saddle
-from dprounds.accounting.sketch import Sketch
+from dprounds.accounting.ways.sketch import Sketch
 from dprounds.errors import NumericalError
 
 __all__ = ["RoughProfile", "about_log_deltas", "rough_epsilon", "rough_profile"]
