@@ -467,7 +467,7 @@ MUTANTS: dict[str, Mutant] = {
     "log_gamma: TERMS": Mutant(zero("TERMS", "numerics.log_gamma", value=(1.0 / 12.0,)), LIMITED),
     "events: missing": Mutant(
         without(
-            "accounting.ways.by_events", "SumOfEvents.bracket", "np.full_like(epsilon, self.missing)", "0.0 * epsilon"
+            "accounting.sum_of_events", "SumOfEvents.bracket", "np.full_like(epsilon, self.missing)", "0.0 * epsilon"
         ),
         LARGE_VALUES,
     ),

@@ -14,7 +14,8 @@ from dprounds import Accountant, Gaussian, Laplace, PoissonSampled, RandomAlloca
 from dprounds.accounting.bracket import Bracket
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.root import epsilon_by
-from dprounds.accounting.ways.by_events import ByEvents, SumOfEvents
+from dprounds.accounting.sum_of_events import SumOfEvents
+from dprounds.accounting.ways.by_events import ByEvents
 from dprounds.accounting.ways.by_line import ByLine
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run

@@ -1,8 +1,8 @@
 """Where to look: ways to sums that bracket delta, and where their lines and lattices are put.
 
 Nothing here needs to be right. A sum proves its own bracket wherever it is made; a poor choice makes the bracket wide,
-or raises. Two statements are the exceptions, and their files say so: the deltas of events add up (`by_events`), and
-upper ends come from a lattice from above, lower ends from one from below (`by_lattice`).
+or raises. The one exception is that upper ends come from a lattice from above, lower ends from one from below
+(`by_lattice`).
 
 | file | what it chooses |
 |---|---|

@@ -1,4 +1,4 @@
-"""Sums along one line for each of some events that exclude each other. The way proves nothing; its lines do."""
+"""Sums along one line for each of some events that exclude each other. The way proves nothing; its sums do."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.bracket import Bracket, Brackets
 from dprounds.accounting.law import Composition, Events
 from dprounds.accounting.line import Line
 from dprounds.accounting.saddle import Saddle
+from dprounds.accounting.sum_of_events import SumOfEvents
 from dprounds.accounting.sums import Sums
 from dprounds.accounting.ways.place import line_near, no_line
-from dprounds.numerics.rounding import above, below
 
-__all__ = ["ByEvents", "SumOfEvents"]
+__all__ = ["ByEvents"]
 
 Array = NDArray[np.float64]
 
@@ -33,42 +32,6 @@ ROUGH_POINTS = 48
 LEAST_T = 1.0 / 32.0
 LOG_WORTH = 0.7
 LEAST_BEND = 1e-12
-
-
-@dataclass(frozen=True, eq=False)
-class SumOfEvents:
-    """Delta as the sum over events, of each of which a line is known; all others have at most a probability.
-
-    Guarantee
-    ---------
-    Brackets delta, if the lines bracket those of their events.
-    """
-
-    lines: tuple[Line, ...]
-    missing: float
-
-    @property
-    def t(self) -> float:
-        """The largest real part of a line."""
-        return max(line.t for line in self.lines)
-
-    def at(self, epsilon: float) -> Bracket:
-        """Lower and upper bounds of delta over the finite losses at one epsilon."""
-        lower, upper = self.bracket(np.array([epsilon]))
-        return Bracket(float(lower[0]), float(upper[0]))
-
-    def bracket(self, epsilon: Array) -> Brackets:
-        """The same at a row of epsilons."""
-        found = [line.bracket(epsilon) for line in self.lines]
-        lower, upper = np.zeros_like(epsilon), np.full_like(epsilon, self.missing)
-        for one in found:
-            lower, upper = np.maximum(below(lower + one.lower), 0.0), above(upper + one.upper)
-        return Brackets(lower, np.minimum(upper, 1.0))
-
-    def value_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """The sum as computed and its derivative in epsilon."""
-        values, slopes = zip(*(line.value_and_slope(epsilon) for line in self.lines), strict=True)
-        return math.fsum(values), math.fsum(slopes)
 
 
 @dataclass(frozen=True, eq=False)
