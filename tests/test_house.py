@@ -87,6 +87,54 @@ def test_the_walk_sees_a_trespass(tmp_path: Path) -> None:
     assert not imported_rooms(intruder) <= allowed("conversions")
 
 
+def loaded_modules(path: Path) -> set[Path]:
+    """Files of the library that a file loads, when it is loaded or when one of its functions is called."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []  # loaded by nothing but checkers of types
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in FILE_OF else node.module for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {FILE_OF[name] for name in found if name in FILE_OF}
+
+
+FILE_OF = {
+    ".".join(("dprounds", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in FILES
+}
+
+
+def circle(files: dict[Path, set[Path]]) -> set[Path]:
+    """Files that load themselves by way of others."""
+    found = set()
+    for path in files:
+        reached: set[Path] = set()
+        ahead = [path]
+        while ahead:
+            new = files[ahead.pop()] - reached - {path}
+            reached |= new
+            ahead += new
+        if any(path in files[one] for one in reached):
+            found.add(path)
+    return found
+
+
+def test_no_files_load_each_other() -> None:
+    found = circle({path: loaded_modules(path) for path in FILES})
+    assert sorted(str(path.relative_to(SOURCE)) for path in found) == []
+
+
+def test_the_walk_sees_a_circle() -> None:
+    a, b, c = Path("a"), Path("b"), Path("c")
+    assert circle({a: {b}, b: {a}, c: {a}}) == {a, b}
+    assert circle({a: {b, c}, b: {c}, c: set()}) == set()
+
+
 OF_NAMED_TUPLES = {"_asdict", "_fields", "_make", "_replace"}  # public, as Python's documentation has it
 
 

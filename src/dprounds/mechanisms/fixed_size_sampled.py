@@ -43,7 +43,7 @@ from dprounds.mechanisms.grouped_batches import (
     mixed_law,
 )
 from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
-from dprounds.mechanisms.poisson_sampled import PoissonSampled
+from dprounds.mechanisms.one_record import one_record_law, one_record_rdp
 from dprounds.mechanisms.replaced_slopes import POINTS, panel_edges, replaced_slopes
 from dprounds.mechanisms.sampling import sampled_excess
 from dprounds.numerics.complex_plane import Numbers
@@ -210,7 +210,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self.rate == 1:
             return self._whole._bounds(orders)
-        return PoissonSampled(self._replaced, self.rate)._bounds(orders)  # docs/theory/fixed-size.md, Corollary 1
+        return one_record_rdp(self._replaced, self.rate, orders)  # docs/theory/fixed-size.md, Corollary 1
 
     def _bounds_of_pair(self, orders: Array) -> Array:
         """Rényi bounds of the dominating pair of one replaced record, which are above those of neighbours."""
@@ -233,7 +233,7 @@ class FixedSizeSampled(Accounted, Mechanism):
 
     def _far_moments(self, t: Array) -> Array:
         """An upper bound of K at large t: M is at most that of a Poisson sample, and one for all other losses."""
-        sampled = PoissonSampled(self._replaced, self.rate)._bounds(t + 1.0)
+        sampled = one_record_rdp(self._replaced, self.rate, t + 1.0)
         return np.asarray(np.logaddexp(t * sampled, 0.0))
 
     @property
@@ -375,7 +375,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             shifts = [0.0, *(2.0 * j for j in chances)]
             return MixtureOfGaussians(self._noise, shifts, [rest, *chances.values()]).law(direction)
         if self.relation == REPLACE_ONE:
-            return PoissonSampled(self._replaced, self._rate_below).law(direction)
+            return _poisson_law(self, self._replaced, self._rate_below)
         return self._real_law(partial(emptied_attack_cells, self._noise, self._rate_below, direction), direction)
 
     def integrated_law(self, direction: str) -> LossLaw | None:
@@ -415,7 +415,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         if self.rate == 1:
             return None
         if self.relation == REPLACE_ONE:
-            law = PoissonSampled(self._replaced, self.rate).law()
+            law = _poisson_law(self, self._replaced, self.rate)
             slopes = None if law.slopes is None else partial(_of_the_whole_noise, law.slopes)
             return replace(law, slopes=slopes, lattice_precision=REPLACED_PRECISION)
         if not _is_rare_enough(self.rate, self._noise):
@@ -437,6 +437,12 @@ class FixedSizeSampled(Accounted, Mechanism):
     def _rate_below(self) -> float:
         """The chance that a record is in the batch, not above it."""
         return math.nextafter(self.rate, 0.0)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _poisson_law(of: FixedSizeSampled, replaced: Gaussian, rate: float) -> LossLaw:
+    """That of a Poisson sample, of a record that is replaced."""
+    return one_record_law(of, replaced, rate, REMOVE)
 
 
 def _of_the_whole_noise(slopes: Slopes, z: Numbers, values: Numbers) -> Mapping[str, Numbers]:

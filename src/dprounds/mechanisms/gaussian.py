@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +17,7 @@ from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ADD, Mechanism
 from dprounds.mechanisms.many_sampled_gaussians import ManySampledGaussians
 from dprounds.mechanisms.sampled_gaussian import gaussian_cells, sampled_normal_pair
-from dprounds.mechanisms.sampling import Replaced, SampledLaw
+from dprounds.mechanisms.sampling import SampledLaw
 from dprounds.mechanisms.turned_normal import TurnedNormal
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.mixture import Mixture
@@ -91,17 +90,10 @@ class Gaussian(Accounted, Mechanism):
         """The derivatives of K by the noise multiplier and by the rate."""
         return partial(_slopes, self.noise_multiplier, rate, direction)
 
-    def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
-        """The same noise on a sum that moves by one of these distances."""
-        from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians  # noqa: PLC0415  (it is made of Gaussians)
-
-        return MixtureOfGaussians(self.noise_multiplier, shifts, probabilities)
-
-    def replaced(self, rate: float) -> Replaced:
-        """The same noise, over the clipping norm, on a sample of which one record is replaced."""
-        from dprounds.mechanisms.replaced_record import replaced  # noqa: PLC0415  (it is made of Gaussians)
-
-        return replaced(self.noise_multiplier, rate)
+    @property
+    def normal_noise(self) -> float:
+        """The standard deviation of the noise, over the clipping norm."""
+        return self.noise_multiplier
 
     def for_norm(self, norm: int) -> Gaussian:
         """The same noise for records of so many times the norm, rounded down."""

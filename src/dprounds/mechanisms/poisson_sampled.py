@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -27,22 +27,12 @@ from dprounds.mechanisms.base import (
     of_part,
 )
 from dprounds.mechanisms.grouped_batches import cells_of_mixture, kept, log_mean_exp, mixed_law
-from dprounds.mechanisms.sampling import (
-    Groupable,
-    Replaceable,
-    Replaced,
-    Sampleable,
-    SampledLaw,
-    Sloped,
-    nothing_law,
-    sampled_atoms,
-    sampled_cells,
-    sampled_excess,
-)
+from dprounds.mechanisms.mixture_of_gaussians import MixtureOfGaussians
+from dprounds.mechanisms.one_record import one_record_law, one_record_max_loss, one_record_rdp
+from dprounds.mechanisms.replaced_record import Replaced, replaced
+from dprounds.mechanisms.sampling import Sampleable, Summing
 from dprounds.numerics.complex_plane import Numbers
-from dprounds.numerics.cumulant import cumulants
-from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
-from dprounds.numerics.rounding import UNIT_ROUNDOFF, above
+from dprounds.numerics.rounding import above
 
 __all__ = ["PoissonSampled"]
 
@@ -57,11 +47,6 @@ LARGEST_REPLACED_GROUP = 100
 LEAST_CHANCE = 1e-300
 # The part of epsilon that a lattice may cost where the law of a group is a bound.
 LATTICE_PRECISION = 1e-5
-# A loss of which the exponential of the negative is 0.
-INFINITE = 1e4
-# Every method scans the same few dozen orders first, and a table of methods or of rounds asks for them again and again.
-# So few are remembered; more, which would fill the memory, are not.
-MOST_REMEMBERED = 128
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,12 +118,12 @@ class PoissonSampled(Accounted, Mechanism):
             relation=relation,
             group_size=count("group_size", self.group_size, least=1, most=most),
         )
-        if self.group_size > 1 and not isinstance(self.mechanism, Groupable):
+        if self.group_size > 1 and not isinstance(self.mechanism, Summing):
             raise UnsupportedError(
                 f"What a Poisson-sampled {type(self.mechanism).__name__} costs a group of {self.group_size} records is "
                 "not known here: sample a Gaussian, or set group_size to 1."
             )
-        if self.relation == REPLACE_ONE and not isinstance(self.mechanism, Replaceable):
+        if self.relation == REPLACE_ONE and not isinstance(self.mechanism, Summing):
             raise UnsupportedError(
                 "What a Poisson sample costs where one record is replaced by another is known here for Gaussian noise."
             )
@@ -149,7 +134,7 @@ class PoissonSampled(Accounted, Mechanism):
         if self.relation != REPLACE_ONE or not self.sampling_rate or self._members:
             return None
         # the constructor has made sure; at rate one all records of a group are in every batch
-        return cast(Replaceable, self._louder[-1]).replaced(self.sampling_rate)
+        return replaced(cast(Summing, self._louder[-1]).normal_noise, self.sampling_rate)
 
     @cached_property
     def _chances(self) -> list[Fraction]:
@@ -176,7 +161,7 @@ class PoissonSampled(Accounted, Mechanism):
     @property
     def _louder(self) -> list[Mechanism]:
         """The mechanism for records of 1, 2, ... times the norm, as many as the group has."""
-        mechanism = cast(Replaceable, self.mechanism)
+        mechanism = cast(Summing, self.mechanism)
         return [mechanism.for_norm(i) for i in range(1, self.group_size + 1)]
 
     @property
@@ -203,7 +188,7 @@ class PoissonSampled(Accounted, Mechanism):
             return None
         # a probability below the doubles is raised: a larger shift that is likelier costs more
         rounded = [max(float(chance), LEAST_CHANCE) if chance else 0.0 for chance in self._chances]
-        return cast(Groupable, self.mechanism).moved_by(range(self.group_size + 1), rounded)
+        return MixtureOfGaussians(cast(Summing, self.mechanism).normal_noise, range(self.group_size + 1), rounded)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -218,14 +203,6 @@ class PoissonSampled(Accounted, Mechanism):
         """``"poisson"``: each record is taken independently of all others."""
         return "poisson"
 
-    def _sampled(self, direction: str) -> SampledLaw:
-        """At a rate in (0, 1)."""
-        return _remembered_law(self.mechanism, self.sampling_rate, direction)
-
-    @cached_property
-    def _releases_nothing(self) -> bool:
-        return self._pure_epsilon() == 0
-
     def _rdp(self, orders: Array) -> Array:
         if self._members:
             t = orders - 1.0
@@ -233,28 +210,7 @@ class PoissonSampled(Accounted, Mechanism):
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self._other_pair is not None:
             return self._other_pair._bounds(orders)
-        if self._releases_nothing:
-            return np.zeros_like(orders)
-        if self.sampling_rate == 1:
-            return self.mechanism._bounds(orders)
-        bounds = np.empty_like(orders)
-        sampled = orders <= self._sampled(REMOVE).largest_order
-        if sampled.any():
-            few = np.count_nonzero(sampled) <= MOST_REMEMBERED
-            asked = orders[sampled]
-            bounds[sampled] = _remembered_rdp(self, asked.tobytes()) if few else self._sampled_rdp(asked)
-        if not sampled.all():
-            # M is convex in the rate and one at rate 0, so the mechanism itself bounds it at every rate.
-            bounds[~sampled] = self.mechanism._bounds(orders[~sampled])
-        return bounds
-
-    def _sampled_rdp(self, orders: Array) -> Array:
-        t = orders - 1.0
-        bound, error = np.empty_like(t), np.empty_like(t)
-        for indices, law in self._sampled(REMOVE).laws_at(t):
-            bound[indices], error[indices] = law.real_cumulant_with_error(t[indices])
-        bound /= t
-        return above(bound, (error + RELATIVE_ERROR) * bound + ABSOLUTE_ERROR)
+        return one_record_rdp(self.mechanism, self.sampling_rate, orders)
 
     def _log_moment(self, z: Numbers, direction: str) -> Numbers:
         if self._members:
@@ -287,57 +243,11 @@ class PoissonSampled(Accounted, Mechanism):
             )
         if self._other_pair is not None:
             return replace(self._other_pair.law(of_part(self._other_pair, direction)), of=self)
-        rate, inner = self.sampling_rate, self.mechanism.law()
-        slopes = self.mechanism.sampling_slopes(rate, direction) if isinstance(self.mechanism, Sloped) else None
-        if rate == 1:
-            return replace(inner, of=self, slopes=slopes)
-        if self._max_loss(direction) == 0:
-            return nothing_law(self)
-        sampled = self._sampled(direction)
-        return LossLaw(
-            of=self,
-            log_moment=partial(cumulants, sampled.laws_at),
-            ceiling=sampled.ceiling,
-            fewest_falling=sampled.fewest_falling,
-            cells=None if inner.cells is None else partial(sampled_cells, inner.cells, rate, direction),
-            excess=None if inner.excess is None else partial(sampled_excess, inner.excess, rate, direction),
-            turnable=sampled.turnable,
-            family=sampled.family,
-            member=sampled.member,
-            lattice=sampled.lattice,
-            atoms=None if inner.atoms is None else sampled_atoms(inner.atoms, rate, direction),
-            max_loss=self._max_loss(direction),
-            max_loss_is_least=inner.max_loss_is_least,
-            seen=rate,
-            most_nodes=sampled.most_nodes,
-            slopes=slopes,
-        )
+        return one_record_law(self, self.mechanism, self.sampling_rate, direction)
 
     def _max_loss(self, direction: str) -> float:
         if self._members:
             return math.inf
         if self._other_pair is not None:
             return self._other_pair._max_loss(direction)
-        if self.sampling_rate in (0.0, 1.0):
-            return self.sampling_rate * self.mechanism.max_loss() if self.sampling_rate else 0.0
-        inner = self.mechanism.max_loss()
-        if inner == 0:
-            return 0.0
-        if direction == REMOVE and inner == math.inf:
-            return math.inf
-        v = np.array(inner if direction == REMOVE else -min(inner, INFINITE))
-        log_mix = log_mixture(self.sampling_rate, v)
-        error = UNIT_ROUNDOFF * log_mixture_ulps(self.sampling_rate, v, log_mix) * np.abs(log_mix)
-        # by the least double too, where the loss is too small for doubles: zero means that nothing is released
-        return float(above(np.abs(log_mix), error))
-
-
-@lru_cache(maxsize=256)
-def _remembered_law(mechanism: Mechanism, rate: float, direction: str) -> SampledLaw:
-    return cast(Sampleable, mechanism).sampled(rate, direction)  # the constructor of the sample has made sure
-
-
-@lru_cache(maxsize=256)
-def _remembered_rdp(sampled: PoissonSampled, orders: bytes) -> Array:
-    """Rényi bounds of a sampled mechanism at the orders behind these bytes."""
-    return sampled._sampled_rdp(np.frombuffer(orders))
+        return one_record_max_loss(self.mechanism, self.sampling_rate, direction)

@@ -9,24 +9,40 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dprounds.accounting.cells import Cells
+from dprounds.accounting.cells import Cells, CellsOf
+from dprounds.mechanisms.base import Mechanism
 from dprounds.mechanisms.fixed_size_sampled import FixedSizeSampled
 from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.sampled_gaussian import normal_cells
-from dprounds.mechanisms.sampling import Replaced
 from dprounds.numerics.mixture import log_mixture, log_mixture_ulps
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["replaced", "replaced_cells"]
+__all__ = ["Replaced", "replaced", "replaced_cells"]
 
 Array = NDArray[np.float64]
 
 # Above this a hyperbolic sine is half of an exponential, to the last digit.
 LARGE = 20.0
+
+
+class Replaced(NamedTuple):
+    """What a sampled mechanism costs where one record is replaced by another.
+
+    Parameters
+    ----------
+    bound
+        A mechanism that reveals no less, whose moments are taken.
+    cells
+        Those of the loss itself; None where `bound` is the pair itself.
+    """
+
+    bound: Mechanism
+    cells: CellsOf | None = None
 
 
 def replaced(noise: float, rate: float) -> Replaced:

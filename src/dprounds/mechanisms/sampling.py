@@ -7,7 +7,7 @@ in the direction remove, and :math:`-\log w` under Q in the direction add.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -24,9 +24,6 @@ from dprounds.numerics.mixture import log_mixture, log_mixture_inverse, log_mixt
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
 __all__ = [
-    "Groupable",
-    "Replaceable",
-    "Replaced",
     "Sampleable",
     "SampledLaw",
     "Sloped",
@@ -79,11 +76,16 @@ class Sampleable(Protocol):
 
 
 @runtime_checkable
-class Groupable(Protocol):
-    """A mechanism that adds noise to a sum, and knows what it costs if the sum moves by several records at once."""
+class Summing(Protocol):
+    """A mechanism that adds normal noise to a sum: what groups cost is known, and records that are replaced."""
 
-    def moved_by(self, shifts: Sequence[float], probabilities: Sequence[float]) -> Mechanism:
-        """The same noise on a sum that moves by one of these distances, each with its probability."""
+    @property
+    def normal_noise(self) -> float:
+        """The standard deviation of the noise, over the clipping norm."""
+        ...
+
+    def for_norm(self, norm: int) -> Mechanism:
+        """The same noise for records of so many times the norm, or a little less noise."""
         ...
 
 
@@ -93,34 +95,6 @@ class Sloped(Protocol):
 
     def sampling_slopes(self, rate: float, direction: str) -> Slopes:
         """The derivatives of K at a rate in (0, 1], as `LossLaw.slopes`."""
-        ...
-
-
-class Replaced(NamedTuple):
-    """What a sampled mechanism costs where one record is replaced by another.
-
-    Parameters
-    ----------
-    bound
-        A mechanism that reveals no less, whose moments are taken.
-    cells
-        Those of the loss itself; None where `bound` is the pair itself.
-    """
-
-    bound: Mechanism
-    cells: CellsOf | None = None
-
-
-@runtime_checkable
-class Replaceable(Protocol):
-    """A mechanism that adds noise to a sum, and knows what a sample of it costs if one record is replaced."""
-
-    def replaced(self, rate: float) -> Replaced:
-        """The pair at a rate in (0, 1], which must be symmetric."""
-        ...
-
-    def for_norm(self, norm: int) -> Mechanism:
-        """The same noise for records of so many times the norm, or a little less noise."""
         ...
 
 

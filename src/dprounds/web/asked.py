@@ -22,10 +22,12 @@ from dprounds.questions.rows import assumptions, known_size, needed, needed_delt
 from dprounds.questions.vocabulary import QUESTIONS, SETTING, WORDS, Question
 from dprounds.questions.wording import delta_remark, plain, rounded
 
-__all__ = ["MOST_ENTRIES", "RUN", "answer", "value_of"]
+__all__ = ["MOST_ENTRIES", "PRICED", "PRICE_OF_A_JOB", "ROUNDS_OF_A_JOB", "RUN", "answer", "value_of"]
 
 # All releases of a run in place of a setting, as a text. The command line takes a file with the same text.
 RUN = "run"
+# What a ledger asks: no question's names, since they have no address of their own.
+PRICED = PRICE_OF_A_JOB, ROUNDS_OF_A_JOB = "price of a job", "rounds of a job"
 # More entries of a table than this no accountant keeps.
 MOST_ENTRIES = 256
 # Points of the curves of a page.

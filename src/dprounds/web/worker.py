@@ -24,15 +24,13 @@ from types import FrameType
 from typing import BinaryIO
 
 from dprounds.errors import PrivacyError
-from dprounds.web.asked import answer
+from dprounds.web.asked import PRICED, answer
 
 __all__ = [
     "FRAME",
     "GIVEN_UP",
     "NO_LONGER_WANTED",
-    "PRICE_OF_A_JOB",
     "READY",
-    "ROUNDS_OF_A_JOB",
     "encoded",
     "main",
 ]
@@ -44,8 +42,6 @@ READY = FRAME.pack(200, 0)
 # The line that gives up the question before it, and the status of the reply to a question that was; it has no content.
 NO_LONGER_WANTED = b"\n"
 GIVEN_UP = 499
-# What a ledger asks: no question's names, since they have no address of their own.
-PRICED = PRICE_OF_A_JOB, ROUNDS_OF_A_JOB = "price of a job", "rounds of a job"
 
 
 def encoded(content: object) -> bytes:
@@ -60,9 +56,9 @@ def reply(line: bytes) -> tuple[int, bytes]:
     question, given, known = json.loads(line)
     try:
         if question in PRICED:
-            from dprounds.web.budgets import prices  # noqa: PLC0415  (needs the extra `ledger`, as no other question)
+            from dprounds.web.budgets import priced  # noqa: PLC0415  (needs the extra `ledger`, as no other question)
 
-            return 200, encoded(prices.answer(question, given))
+            return 200, encoded(priced.answer(question, given))
         return 200, encoded(answer(question, given, known))
     except PrivacyError as error:
         return 422, encoded({"error": str(error)})

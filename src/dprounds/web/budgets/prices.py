@@ -1,29 +1,20 @@
-"""What jobs cost, computed in workers: a computation in a thread of the server could not be stopped."""
+"""What jobs cost, asked of workers: a computation in a thread of the server could not be stopped."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dprounds.errors import UnsupportedError
-from dprounds.ledger.entries import run_from_text, run_to_text
-from dprounds.ledger.filters import Filter, filter_from_parameters
+from dprounds.ledger.entries import run_to_text
+from dprounds.ledger.filters import Filter
 from dprounds.mechanisms import Run
+from dprounds.web.asked import PRICE_OF_A_JOB, ROUNDS_OF_A_JOB
 from dprounds.web.pool import Pool, TooLongError
-from dprounds.web.worker import PRICE_OF_A_JOB, ROUNDS_OF_A_JOB
 
-__all__ = ["InWorkers", "answer"]
-
-
-def answer(question: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to one of these, in a worker."""
-    fixed, run = filter_from_parameters(given["filter"]), run_from_text(given["run"])
-    left = tuple(map(int, given["left"]))
-    if question == PRICE_OF_A_JOB:
-        return {"cost": list(map(str, fixed.cost(run, left=left, delta=given["delta"])))}
-    return {"rounds": fixed.rounds_that_fit(run, left)}
+__all__ = ["InWorkers"]
 
 
 class InWorkers:
