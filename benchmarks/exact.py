@@ -112,13 +112,13 @@ def main() -> None:
         row(f"  {rounds:.0e} rounds", f"{1e3 * took:.1f} ms")
     growth = times[10**9] / times[10**3]
     row("  10^9 rounds over 10^3", f"{growth:.2f} times", "≤ 2 times", growth <= 2.0)
-    planning = seconds(lambda: max_rounds(step, epsilon=EPSILON, delta=DELTA), repeats=3)
+    planning = seconds(lambda: max_rounds(step, epsilon=EPSILON, delta=DELTA), repeats=9)
     row("max_rounds", f"{1e3 * planning:.0f} ms", "≤ 5 epsilons", planning <= 5 * exact)
     noise = seconds(
         lambda: min_noise_multiplier(
             lambda s: PoissonSampled(Gaussian(s), RATE) * ROUNDS, epsilon=EPSILON, delta=DELTA
         ),
-        repeats=3,
+        repeats=9,
     )
     row("min_noise_multiplier", f"{1e3 * noise:.0f} ms", "≤ 30 epsilons", noise <= 30 * exact)
     for name, peer, target in (("dp-accounting PLD", _dp_accounting, 20.0), ("prv-accountant", _prv_accountant, 100.0)):
