@@ -19,6 +19,7 @@ from dprounds.accounting.ways.by_events import ByEvents
 from dprounds.accounting.ways.by_line import ByLine
 from dprounds.errors import ParameterError, UnsupportedError
 from dprounds.mechanisms import Run
+from tests.references import gaussian
 from tests.references.allocation import epoch_delta_of_two
 
 Array = NDArray[np.float64]
@@ -223,10 +224,27 @@ def test_several_participations_are_a_bound_that_no_attack_passes() -> None:
     loss = np.log((ratio[:, pairs[:, 0]] * ratio[:, pairs[:, 1]]).mean(axis=1))
     step = RandomAllocation(Gaussian(sigma), steps=steps, participations=2)
     guarantee = step.guarantee(delta=1e-2)
-    assert (guarantee.method, guarantee.lower) == ("bound", 0.0)
+    assert guarantee.method == "bound"
     excess = np.maximum(-np.expm1(guarantee.epsilon - loss), 0.0)
     assert excess.mean() <= 1e-2 + 3 * excess.std() / math.sqrt(draws)
     assert excess.mean() >= 5e-3  # and it is not far above
+    shown = np.maximum(-np.expm1(guarantee.lower - loss), 0.0)
+    assert shown.mean() >= 1e-2 - 3 * shown.std() / math.sqrt(draws)
+    assert shown.mean() <= 2e-2
+
+
+@pytest.mark.parametrize(
+    ("steps", "participations", "repeats", "group_size"), [(5, 2, 1, 1), (7, 3, 4, 1), (9, 2, 2, 3), (9, 1, 2, 4)]
+)
+def test_the_sum_of_all_steps_is_an_attack(steps: int, participations: int, repeats: int, group_size: int) -> None:
+    """A record moves it by the steps that it joins, in every epoch with its allocation, and all steps have noise."""
+    step = RandomAllocation(Gaussian(1.5), steps, participations, repeats, group_size=group_size)
+    moved, deviation = group_size * participations * repeats, 1.5 * math.sqrt(steps * repeats)
+    found = step.guarantee(delta=1e-5)
+    assert found.method == "bound"
+    mu = moved / deviation
+    assert gaussian.delta(mu, found.lower) >= 1e-5 >= gaussian.delta(mu, found.lower * (1.0 + 1e-9))
+    assert gaussian.delta(mu, found.upper) <= 1e-5
 
 
 def test_allocation_costs_less_than_poisson_sampling_at_the_same_rate() -> None:
@@ -370,7 +388,9 @@ def test_a_group_is_bracketed_by_one_record_and_by_all_in_one_step() -> None:
     group = RandomAllocation(Gaussian(4.0), 100, group_size=4) * 10
     found = group.guarantee(delta=1e-5)
     assert (found.method, found.relation, found.sampling) == ("bound", "add-remove", "allocation")
-    assert found.lower == (RandomAllocation(Gaussian(4.0), 100) * 10).guarantee(delta=1e-5).lower
+    assert found.lower > (RandomAllocation(Gaussian(4.0), 100) * 10).guarantee(delta=1e-5).upper
+    loud = (RandomAllocation(Gaussian(0.4), 100, group_size=2) * 10).guarantee(delta=1e-5)  # one record tells more
+    assert loud.lower == (RandomAllocation(Gaussian(0.4), 100) * 10).guarantee(delta=1e-5).lower
     assert found.upper < (RandomAllocation(Gaussian(1.0), 100) * 10).epsilon(delta=1e-5)
     assert found.upper == pytest.approx((RandomAllocation(Gaussian(2.0), 100) * 40).epsilon(delta=1e-5), rel=1e-9)
     # Poisson sampling of the same rate is exact, and as a rule costs a little more than allocation

@@ -15,6 +15,7 @@ from dprounds.errors import NumericalError, ParameterError, UnsupportedError
 from dprounds.mechanisms.accounted import Accounted
 from dprounds.mechanisms.base import ABSOLUTE_ERROR, ADD, ADD_REMOVE, BOTH_DIRECTIONS, RELATIVE_ERROR, Mechanism
 from dprounds.mechanisms.gaussian import Gaussian
+from dprounds.mechanisms.sampling import nothing_law
 from dprounds.numerics.complex_plane import Numbers
 from dprounds.numerics.lognormal_limited import LimitedMean, OneAbove
 from dprounds.numerics.lognormal_mean import LognormalMean, Means
@@ -62,6 +63,8 @@ PART_OF_REACH = 0.62
 SMALL_T = 1.0 / 64.0
 # Rows of moments that are remembered: a line asks for its values and for their errors.
 MOST_REMEMBERED = 64
+# With less noise than this no steps are added up for the sake of an attack on a group.
+LEAST_SUMMED = 0.1
 # Records of one group: beyond, each would have next to no noise.
 LARGEST_GROUP = 1000
 # The relative step of a difference that stands for a derivative.
@@ -89,7 +92,8 @@ class RandomAllocation(Accounted, Mechanism):
         Steps of an epoch, an integer in [1, inf).
     participations
         How many of the steps a record joins, an integer in [1, steps]. For more than one, and fewer than all, what is
-        computed is an upper bound, and a guarantee says ``"bound"``.
+        computed is an upper bound, and a guarantee says ``"bound"``; its lower end is what an attacker sees who adds
+        up all steps.
     repeats
         Epochs that use the same allocation, an integer in [1, 10^15]. They cost as much as one epoch whose noise is
         smaller by the square root of their number.
@@ -99,7 +103,7 @@ class RandomAllocation(Accounted, Mechanism):
     group_size
         The guarantee is for so many records together, those of one person; each is allocated by itself. For more than
         one, unless an epoch is one step or each record joins all of them, it is an upper bound, and a guarantee says
-        ``"bound"``.
+        ``"bound"``; its lower end is as above, or what one of the records costs.
 
     Theorem
     -------
@@ -174,12 +178,23 @@ class RandomAllocation(Accounted, Mechanism):
 
     @property
     def is_tight(self) -> bool:
-        """Whether the pair is one of real neighbours: for a group, only where nothing is secret."""
-        return self.group_size == 1 or self._always is not None
+        """Whether the pair is one of real neighbours: of a group or several participations, where nothing is secret."""
+        return self.group_size == self.participations == 1 or self._always is not None
 
     def attack_law(self, direction: str) -> LossLaw:
-        """Of real neighbours: all records of the group but one are empty."""
-        return self.law(direction) if self.is_tight else replace(self, group_size=1).law(direction)
+        """Of real neighbours: all records of the group but one are empty; or all steps of an epoch are added up.
+
+        A record moves the sum of all steps by the number of those that it joins, whichever they are. Both are attacks;
+        of several records that join one step each, that is taken whose likelihood ratio varies more.
+        """
+        if self.is_tight:
+            return self.law(direction)
+        square = self._noise_multiplier**-2.0 if self._noise_multiplier > LEAST_SUMMED else math.inf
+        if self.participations == 1 and not math.expm1(min(square, 700.0)) < square * self.group_size**2:
+            return replace(self, group_size=1).law(direction)
+        noise = self._noise_multiplier * math.sqrt(self.steps) / (self.participations * self.group_size)
+        noise *= 1.0 + 8.0 * UNIT_ROUNDOFF
+        return Gaussian(noise).law() if noise < math.inf else nothing_law(self)
 
     @property
     def _blocks(self) -> list[tuple[LognormalMean, int]]:
