@@ -273,7 +273,11 @@ def test_a_ceiling_of_a_batch_of_fixed_size_is_above_every_value_between_its_poi
 
 def test_a_ceiling_counts_what_may_lie_between_its_points(monkeypatch: pytest.MonkeyPatch) -> None:
     """Squares of 1/2 at all points: steps are half of what is missing to one, so that 1/8 more may be between them."""
-    monkeypatch.setattr(fixed_size_sampled._Modulus, "square", lambda *_: 0.5)
+
+    def squares(_: object, first: float, step: float, number: int) -> tuple[list[float], list[float]]:
+        return [first + step * i for i in range(1, number + 1)], [0.5] * number
+
+    monkeypatch.setattr(fixed_size_sampled._Modulus, "squares", squares)
     law = FixedSizeSampled(Gaussian(2.0), 10, 1000).law()
     assert law.ceiling is not None
     top = float(law.log_moment(np.array([1.0]))[0].real)
