@@ -161,6 +161,9 @@ class LossLaw:
         Upper bounds of K at a row of real points, where they cost less than K itself.
     largest_t
         Lines are put no further out than here; K itself is known up to about twice as far, on the axis.
+    ceiling_is_costly
+        Whether a ceiling takes longer than a rough picture of the profile, which tells where a line serves. It tunes
+        speed.
     is_attained
         Whether some pair of neighbours has this law. Else the law bounds from above alone.
     lattice_precision
@@ -198,6 +201,7 @@ class LossLaw:
     moment_error: Callable[[Numbers], Array] | None = None
     log_moment_above: Callable[[Array], Array] | None = None
     largest_t: float = math.inf
+    ceiling_is_costly: bool = False
     is_attained: bool = True
     lattice_precision: float = 0.0
     is_accurate: bool = False
@@ -300,6 +304,11 @@ class Composition:
     def largest_t(self) -> float:
         """Lines are put no further out than here."""
         return min((law.largest_t for law, _ in self.parts), default=math.inf)
+
+    @cached_property
+    def has_costly_lines(self) -> bool:
+        """Whether a line in a poor place costs more than a rough picture of the profile, which tells a good one."""
+        return self.falls and self.has_cells and any(law.ceiling_is_costly for law, _ in self.parts)
 
     @property
     def is_attained(self) -> bool:
