@@ -608,6 +608,9 @@ MUTANTS: dict[str, Mutant] = {
     "emptied_record: q of intervals": Mutant(
         without("mechanisms.emptied_record", "attack_cells", "q + q_error", "q"), LOADERS
     ),
+    "fixed_size_sampled: sizes that a modulus leaves out": Mutant(
+        without("mechanisms.fixed_size_sampled", "_Modulus.squares", " + sizes.left_out", ""), LOADERS
+    ),
     "fixed_size_sampled: between the points of a ceiling": Mutant(
         without(
             "mechanisms.fixed_size_sampled",

@@ -53,6 +53,20 @@ def test_delta_digits_two_sides_and_a_file_can_be_asked_for(dprounds: Typed, tmp
         ("certify --mechanism zcdp --rho 0.1 --rounds 5 --delta 1e-5 --out claim.json", 1, "No certificate covers"),
         ("certify --noise-multiplier 20 --rounds 5 --delta 1e-5 --out no/such/folder.json", 1, "cannot be written"),
         ("certify --noise-multiplier 20 --rounds 5 --delta nan --out claim.json", 1, "delta"),
+        (f"certify {SGD} --rounds 10 --delta 5e-324 --out claim.json", 1, "doubles resolve"),
+        (
+            "certify --noise-multiplier 1e20 --rounds 10 --delta 1e-5 --out claim.json",
+            1,
+            "noise multipliers up to 1e+09",
+        ),
+        ("certify --noise-multiplier 1.1 --rounds 1e18 --delta 1e-5 --out claim.json", 1, "up to 1e+15 rounds"),
+        ("certify --noise-multiplier 1 --sampling-rate 1e-300 --rounds 3 --delta 1e-5 --out claim.json", 1, "resolve"),
+        (
+            "certify --noise-multiplier 0.01 --sampling allocation --batch-size 10 --dataset-size 100 --epochs 3 "
+            "--delta 1e-5 --out claim.json",
+            1,
+            "doubles resolve",
+        ),
         ("verify no-such-file.json", 1, "cannot be read"),
         ("verify", 2, "CLAIM"),
     ],

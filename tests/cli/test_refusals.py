@@ -50,6 +50,12 @@ SENTENCES = [
     (f"rate {BUDGET} --rounds 3 --batch-size 10", "--batch-size has no place here: it is what is asked for."),
     (f"rate {BUDGET} --rounds 3 --rho 10", "No such option: --rho"),
     # what other tools call it
+    (
+        "plan --batch-size 256",
+        "--batch-size has no place here: it is what is asked for. Type --habit for the batch size in use today.",
+    ),
+    ("plan --sigma 1", "--sigma has no place here: it is what is asked for."),
+    ("plan --epsilon 3 --delta 1e-5 --epochs 3", "--dataset-size is missing: say how many records there are in all."),
     ("rounds --sigma 1", "No such option: --sigma. Type --noise-multiplier instead."),
     ("rounds --noise 1", "No such option: --noise. Type --noise-multiplier instead."),
     ("noise --lot-size 1", "No such option: --lot-size. Type --batch-size instead."),

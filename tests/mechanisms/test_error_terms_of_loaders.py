@@ -284,6 +284,19 @@ def test_a_ceiling_counts_what_may_lie_between_its_points(monkeypatch: pytest.Mo
     assert law.ceiling(1.0, np.array([2.0]))[0] >= top + 0.5 * math.log(0.625) - 1e-12
 
 
+def test_sizes_that_a_modulus_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a hundredth of them is left out, and where the phases of all others turn together, so that they add up."""
+    monkeypatch.setattr(fixed_size_sampled, "SQUARE_ERROR", 0.0)
+    mechanism = FixedSizeSampled(Gaussian(2.0), 10, 1000)
+    top = float(mechanism.log_moment(3.0))
+    whole = [fixed_size_sampled._Modulus(mechanism, 3.0, top).square(s) for s in (1e-3, 1.0, 4.0, 16.0)]
+    monkeypatch.setattr(fixed_size_sampled, "LEFT_OUT", 0.3)
+    modulus = fixed_size_sampled._Modulus(mechanism, 3.0, top)
+    part = [modulus.square(s) for s in (1e-3, 1.0, 4.0, 16.0)]
+    assert modulus._octaves[4.0].left_out > 1e-3
+    assert all(one >= other for one, other in zip(part, whole, strict=True))
+
+
 def test_moments_of_an_allocation_are_raised_by_twice_their_error() -> None:
     """log(m (1 + e)) is at most log m + 2e for e up to 1/4, also if m is computed, and e is relative to the truth."""
     for error in (1e-12, 0.01, 0.2499):

@@ -170,6 +170,8 @@ class LossLaw:
 
     atoms
         Two losses that have a probability of their own, if there are such: a lattice is laid through both.
+    ceiling_is_costly
+        Whether a ceiling takes longer than a rough picture of the profile, which tells where a line serves.
     fewest_falling
         Of fewer rounds than this the ceiling is not asked for, since they hardly fall.
     largest_t
@@ -210,6 +212,7 @@ class LossLaw:
     events: Callable[[int, float], Events | None] | None = None
 
     atoms: tuple[float, float] | None = None
+    ceiling_is_costly: bool = False
     fewest_falling: float = 0.0
     largest_t: float = math.inf
     most_nodes: int = MOST_NODES
@@ -312,6 +315,11 @@ class Composition:
     def largest_t(self) -> float:
         """Lines are put no further out than here."""
         return min((law.largest_t for law, _ in self.parts), default=math.inf)
+
+    @cached_property
+    def has_costly_lines(self) -> bool:
+        """Whether a line in a poor place costs more than a rough picture of the profile, which tells a good one."""
+        return self.falls and self.has_cells and any(law.ceiling_is_costly for law, _ in self.parts)
 
     @property
     def is_attained(self) -> bool:

@@ -27,7 +27,6 @@ from dprounds.accounting.law import Composition
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.accounting.ways.choice import Way
 from dprounds.accounting.ways.rough_profile import about_log_deltas
-from dprounds.accounting.ways.sketch import likely_saddle
 from dprounds.errors import NumericalError
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -35,11 +34,8 @@ __all__ = ["Profile"]
 
 Array = NDArray[np.float64]
 
-# These only tune speed: by how much, as a logarithm, a rough picture may be off, and Laplace's method. That is asked of
-# more rounds than the third of these, whose lattices have lost so many digits that a search would not settle on them.
+# It only tunes speed: by how much, as a logarithm, a rough picture may be off.
 MARGIN = 0.05
-MARGIN_OF_LAPLACE = 0.5
-MOST_ROUNDS_OF_LATTICES = 2**17
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,10 +104,7 @@ class Profile:
             for law in self.laws.values():
                 if found.all():
                     break
-                if law.rounds > MOST_ROUNDS_OF_LATTICES:
-                    about = [likely_saddle(law, epsilon).log_delta(epsilon) for epsilon in epsilons.tolist()]
-                    found |= np.array(about) > np.log(deltas) + MARGIN_OF_LAPLACE
-                elif law.has_cells:
+                if law.has_cells:
                     found |= about_log_deltas(law, epsilons) > np.log(deltas) + MARGIN
         return found
 

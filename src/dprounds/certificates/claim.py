@@ -38,6 +38,8 @@ NAMES: Mapping[type[Mechanism], str] = {
     PureDP: "pure-dp",
     ApproximateDP: "approximate-dp",
 }
+# The checker allows no more.
+LARGEST_NOISE, MOST_ROUNDS = 10**9, 10**15
 SAMPLED, ALLOCATED = "poisson-sampled-gaussian", "allocated-gaussian"
 
 
@@ -174,6 +176,11 @@ def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
     values = {field.name: getattr(inner, field.name) for field in fields(cast(Any, inner))}  # all of `NAMES` have them
     if mechanism.max_loss() == 0 and not mechanism.infinite_mass:
         return None
+    if not (values.get("noise_multiplier", 1.0) <= LARGEST_NOISE and rounds <= MOST_ROUNDS):
+        raise UnsupportedError(
+            f"No certificate covers {rounds:.6g} rounds of {show(mechanism)}: it covers noise multipliers up to "
+            f"{LARGEST_NOISE:g} and up to {MOST_ROUNDS:g} rounds."
+        )
     if values.get("delta") == 0:
         name, _ = "pure-dp", values.pop("delta")
     return {"mechanism": name, "rounds": rounds, **{key: repr(value) for key, value in values.items()}, **found}

@@ -262,7 +262,10 @@ def _quadrature(
 
 def _mirrored(law: Composition, target: float) -> Saddle:
     """A point above those at which lines of the mirrored direction stand: there is no saddle point at -epsilon."""
-    return law.expand(FAR * math.sqrt(-2.0 * target / law.expand(1.0).curvature))
+    curvature = law.expand(1.0).curvature
+    if not 0 < curvature < math.inf:
+        raise NumericalError("The loss of this run is outside what doubles resolve, so no certificate is made of it.")
+    return law.expand(FAR * math.sqrt(-2.0 * target / curvature))
 
 
 class _Place(NamedTuple):

@@ -116,7 +116,7 @@ def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Up
     if not step * 1e9 > max(losses):
         raise NumericalError("The largest loss of this run is too close to epsilon for a certificate.")
     grids = [{"first": math.ceil(loss / step) + 1, "nodes": 1} for loss in losses]
-    bits = math.ceil(math.log2(sum(rounds) / delta)) + 64
+    bits = math.ceil(math.log2(sum(rounds)) - math.log2(delta)) + 64
     return Upper({"precision": bits, "step": repr(step), "points": 1, "shift": "0", "grids": grids})
 
 
@@ -129,6 +129,10 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     law = run.law(direction)
     parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
     scale = epsilon or math.sqrt(sum(part.rounds * part.variance for part in parts))
+    if not scale > 0:
+        raise NumericalError(
+            "The losses of this run are smaller than doubles resolve, so no certificate is made of it."
+        )
     near = min(NEAR * scale, 0.5 * max(law.max_loss - epsilon, 0.0)) or NEAR * scale
     here, slope = _size_and_slope(law, epsilon, delta, scale, near)
     excess = LOG_EXCESS * min(1.0, slope * scale)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.accounting.sums import LEAST_RESOLVED
 from dprounds.mechanisms.base import REMOVE
 from dprounds.numerics.mixture import log_mixture, mixture_share
 
@@ -114,7 +115,7 @@ def _angle(pair: Pair, power: float, height: float, step: float) -> tuple[float,
         errors = 0.5 * variance * strips**2 + _turned(power, angle + strips) - 2.0 * math.pi * variance * strips / step
         error = math.exp(min(float(errors.min()) + math.log(2.0), 0.0))
         moved = float(weight @ np.exp(power * log_modulus - height * argument)) + error
-        ceiling = 0.5 * variance * angle * angle + math.log(moved)
+        ceiling = 0.5 * variance * angle * angle + math.log(max(moved, LEAST_RESOLVED))
         if ceiling < best[0]:
             best = (ceiling, float(angle), float(strips[np.argmin(errors)]))
     return best[1], best[2]

@@ -15,7 +15,7 @@ from dprounds.cli.paper import paper
 from dprounds.cli.question import command_for
 from dprounds.cli.serve import serve
 from dprounds.cli.sweep import sweep
-from dprounds.questions.vocabulary import METHODS, QUESTIONS, Question
+from dprounds.questions.vocabulary import METHODS, QUESTIONS, WORDS, Question
 from dprounds.questions.wording import ASSUMPTIONS, CONVERSION_ASSUMPTIONS, PLAN_ASSUMPTIONS
 
 __all__ = ["app", "usage"]
@@ -106,8 +106,11 @@ def usage(error: typer.TyperException) -> str:
         return error.format_message()  # it is not about a flag that is unknown
     meant = SLIPS.get(typed.lstrip("-").lower().replace("_", "-"), typed)
     asked = QUESTIONS.get(context.info_name)
-    if asked is not None and meant in map(flag, asked.answers):
-        return f"{typed} has no place here: it is what is asked for."
+    chosen = {} if asked is None else {**dict.fromkeys(asked.answers, ""), **asked.chooses}
+    for name, instead in chosen.items():
+        if meant == flag(name):
+            told = instead.format_map({word: flag(word) for word in WORDS})
+            return f"{typed} has no place here: it is what is asked for. {told}".rstrip()
     if meant in {name for option in context.command.params for name in option.opts}:
         return f"No such option: {typed}. Type {meant} instead."
     return error.format_message()

@@ -74,6 +74,8 @@ MOST_POINTS = 40
 LEAST_FALL = 1e-12
 # So many of them are evenly spaced, and share their sines.
 STEPS_AT_ONCE = 6
+# The smallest sizes are left out, up to this of |M| / M(t), and counted as an error.
+LEFT_OUT = 1e-12
 MOST_NODES_OF_LINES = 2**8
 # Where the record is expected in fewer rounds than this, a line hardly falls.
 FEWEST_SEEN = 3.0
@@ -293,6 +295,7 @@ class FixedSizeSampled(Accounted, Mechanism):
             of=self,
             log_moment=lambda z: self._log_moment(z, direction),
             ceiling=self._ceiling if falls else None,
+            ceiling_is_costly=True,
             cells=cells,
             excess=excess,
             max_loss_is_least=True,
@@ -462,7 +465,8 @@ class _Modulus:
 
     def __init__(self, step: FixedSizeSampled, t: float, top: float) -> None:
         self._step, self._t, self._top = step, t, top
-        self._octaves: dict[float, tuple[Array, Array, Array, float, float]] = {}
+        self._octaves: dict[float, _Sizes] = {}
+        self._turned: tuple[float, float, NDArray[np.complex128]] = (0.0, 0.0, np.empty(0, dtype=np.complex128))
 
     def square(self, s: float) -> float:
         """The square of |M(t + is)| / M(t), not below it."""
@@ -473,27 +477,51 @@ class _Modulus:
         points = [first + step * i for i in range(1, number + 1)]
         octave = 2.0 ** math.ceil(math.log2(points[-1]))
         if octave not in self._octaves:
-            self._octaves[octave] = self._table(octave)
-        u, both, difference, rest, moved = self._octaves[octave]
-        turned, turn = np.exp(1j * (points[0] * u)), np.exp(1j * (step * u)) if number > 1 else None
+            self._octaves[octave] = self._sizes(octave)
+        sizes = self._octaves[octave]
+        turn = np.exp(1j * (step * sizes.u))
+        # the last turns of the row before are those of this one's first place
+        turned = self._turned[2] if self._turned[:2] == (octave, first) else np.exp(1j * (first * sizes.u))
         squares = []
-        for i, s in enumerate(points):
-            if turn is not None and i:
-                turned *= turn
+        for s in points:
+            turned = turned * turn
             # losses come as u and -u
-            found = math.hypot(rest + float(both @ turned.real), float(difference @ turned.imag))
+            found = math.hypot(sizes.rest + float(sizes.both @ turned.real), float(sizes.difference @ turned.imag))
             # rounding of the sizes, relative to exponents below 2^10, of the phases, and of each turn
-            error = UNIT_ROUNDOFF * (2.0**12 + 16.0 * i + 2.0 * s * moved)
+            error = UNIT_ROUNDOFF * (2.0**12 + 16.0 * MOST_POINTS + 2.0 * s * sizes.moved) + sizes.left_out
             squares.append(min(found + error, 1.0) ** 2 + SQUARE_ERROR)
+        self._turned = octave, points[-1], turned
         return points, squares
 
-    def _table(self, octave: float) -> tuple[Array, Array, Array, float, float]:
-        """Losses u, sums and differences of the sizes at u and -u, the size at 0, and how much phases may be off."""
+    def _sizes(self, octave: float) -> _Sizes:
         law = self._step._rule(self._t, octave)
         n = law.values.size // 2
         u, sizes = law.values[:n], np.exp(law.log_weights + self._t * law.values - self._top)
-        both = sizes[:n] + sizes[n : 2 * n]
-        return u, both, sizes[:n] - sizes[n : 2 * n], float(sizes[-1]), float(both @ ((law.ulps[:n] + 4.0) * u))
+        both, difference = sizes[:n] + sizes[n : 2 * n], sizes[:n] - sizes[n : 2 * n]
+        kept = both > LEFT_OUT / n
+        return _Sizes(
+            u=u[kept],
+            both=both[kept],
+            difference=difference[kept],
+            rest=float(sizes[-1]),
+            moved=float(both @ ((law.ulps[:n] + 4.0) * u)),
+            left_out=1.001 * float(both[~kept].sum()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sizes:
+    """Losses u, sums and differences of the sizes at u and -u, and the size at 0.
+
+    Phases may be off by `moved`; sizes that add up to `left_out` are not among them.
+    """
+
+    u: Array
+    both: Array
+    difference: Array
+    rest: float
+    moved: float
+    left_out: float
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)

@@ -40,7 +40,9 @@ def plan(
     >>> found.best.values["batch_size"], found.best.values["epochs"]
     (256, 8.0)
     """
-    records = needed("dataset_size", dataset_size, WORDS["dataset_size"].interval)
+    records = needed(
+        "dataset_size", dataset_size, WORDS["dataset_size"].interval, advice="say how many records there are in all"
+    )
     epsilon = needed("epsilon", epsilon, WORDS["epochs"].interval)
     delta = needed_delta(delta, dataset_size)
     given = {"epochs": epochs, "rounds": rounds, "examples": examples}

@@ -262,6 +262,7 @@ class Question:
     needs: tuple[str, ...] = ()  # the words without which it has no answer
     takes: tuple[str, ...] = ("method",)  # other words, in addition to those of a setting
     answers: tuple[str, ...] = ()  # the words that it answers, which therefore cannot be given
+    chooses: Mapping[str, str] = field(default_factory=dict)  # words that it finds itself, and what to type instead
     columns: tuple[str, ...] = ()  # the values of an answer that a table keeps
     quantity: wording.Quantity | None = None  # what it answers, and the side to which that is rounded
     has_setting: bool = True  # whether it is about a setting
@@ -387,6 +388,7 @@ QUESTIONS: Mapping[str, Question] = {
             note="Give one of {epochs}, {rounds} and {examples}: how long training may take.",
             needs=("dataset_size", "epsilon", "delta"),
             takes=("epochs", "rounds", "examples", "habit", "sampling", "min_rounds", "within"),
+            chooses={"batch_size": "Type {habit} for the batch size in use today.", "noise_multiplier": ""},
             columns=("batch_size", "rounds", "epochs", "noise_multiplier", "epsilon", "excess", "renyi_excess"),
             quantity=wording.EXCESS,
             has_setting=False,

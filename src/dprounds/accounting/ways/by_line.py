@@ -64,7 +64,7 @@ class ByLine:
         self.log_delta = log_delta
         if self.near is not None:
             return self.near
-        if self.watched and self.law.has_cells:
+        if (self.watched and self.law.has_cells) or self.law.has_costly_lines:
             found = _roughly(self.law, log_delta)
             if found is not None:
                 return found

@@ -129,8 +129,8 @@ def near_by_levels(law: Composition, epsilon: float) -> Iterator[Way]:
 
 
 def near_by_lines(law: Composition, epsilon: float) -> Iterator[Way]:
-    """Lines made near such an epsilon."""
-    if law.falls and law.lattice is None:
+    """Lines made near such an epsilon, where `ways_to_sums` has not put one there already."""
+    if law.falls and law.lattice is None and not law.has_costly_lines:
         yield ByLine(law, smoothed=False, near=epsilon)
     if law.is_cheap and law.lattice is None:
         yield ByLine(law, near=epsilon)
