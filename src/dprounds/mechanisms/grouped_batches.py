@@ -19,7 +19,17 @@ from dprounds.accounting.law import LossLaw
 from dprounds.numerics.complex_plane import Numbers, complex_expm1, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Part", "cells_of_mixture", "chances_in_batch", "kept", "log_mean_exp", "mixed_cells", "mixed_law"]
+__all__ = [
+    "UNITS_OF_MEAN",
+    "Part",
+    "cells_of_mixture",
+    "chances_in_batch",
+    "kept",
+    "log_mean_exp",
+    "mean_of_ceilings",
+    "mixed_cells",
+    "mixed_law",
+]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -28,6 +38,8 @@ T = TypeVar("T")
 
 # Units of rounding of a weight, which is a quotient of integers rounded once, and of its product and sum with others.
 WEIGHT_UNITS = 4.0
+# Units of rounding of a mean of a few numbers or exponentials, relative to the sizes of what it is summed from.
+UNITS_OF_MEAN = 32.0
 
 # --- What only tunes speed and tightness.
 
@@ -144,3 +156,15 @@ def log_mean_exp(weights: Sequence[float], exponents: Sequence[Numbers]) -> Numb
     if is_small.all():
         return small
     return np.where(is_small, small, top + np.log((means * np.exp(rows - top)).sum(axis=0)))
+
+
+def mean_of_ceilings(weights: Sequence[float], rows: Sequence[Array]) -> Array:
+    """Upper bounds of `log_mean_exp` of real rows, past its rounding."""
+    found, size = (log_mean_exp(weights, each).real for each in (rows, [np.abs(row) for row in rows]))
+    # relative to the exponentials less one that the mean is made of, and to the logarithm itself
+    error = (
+        UNITS_OF_MEAN
+        * UNIT_ROUNDOFF
+        * (np.expm1(np.minimum(size, 1.0)) * np.exp(-np.minimum(found, 0.0)) + np.abs(found))
+    )
+    return np.asarray(found + error)
