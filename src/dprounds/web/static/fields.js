@@ -71,10 +71,11 @@ export function isForGroup(state) {
   return shown(state).includes("group_size") && plainNumber(state.values.group_size) !== UNSAID.group_size;
 }
 
-// The same question asked of another loader; null where it cannot be: batches of all records are other batches, and a share is no number of records.
+// The same question asked of another loader; null where it cannot be: batches of all records are other batches, a share is no number of records, and nobody has said where
+// batches are cut.
 export function withLoader(state, sampling) {
   if (sampling === state.sampling) return state;
-  const isApart = sampling === "none" || state.sampling === "none" || QUESTIONS[state.question].answers.includes("sampling_rate");
+  const isApart = ["none", "truncated"].includes(sampling) || state.sampling === "none" || QUESTIONS[state.question].answers.includes("sampling_rate");
   return isApart || (!batchesOf({ sampling }).includes(batchOf(state))) ? null : { ...state, sampling };
 }
 
