@@ -477,6 +477,15 @@ MUTANTS: dict[str, Mutant] = {
         without("accounting.law", "mass_from_above", "law.infinite_mass + law.left_out", "law.infinite_mass"),
         ("tests/accounting/test_left_out.py",),
     ),
+    "direction: left out by a law that has events": Mutant(
+        without(
+            "accounting.direction",
+            "_mass",
+            "law.infinite_mass_by_events if isinstance(way, ByEvents) else law.infinite_mass",
+            "law.infinite_mass_by_events",
+        ),
+        ("tests/accounting/test_left_out.py",),
+    ),
     "law: left out from below": Mutant(
         without("accounting.law", "least_mass_of", "(law.infinite_mass, rounds)", "(mass_from_above(law), rounds)"),
         ("tests/accounting/test_left_out.py",),
