@@ -112,14 +112,6 @@ def _missing(name: str) -> Callable[[], object]:
 RATE = 256 / 60_000
 ABILITIES = [
     _of_dp_accounting(
-        "Poisson samples cut to a largest batch",
-        "PLD",
-        "ADD_OR_REMOVE_ONE",
-        "at most 300, q 256/60,000, σ 1.1, T 100",
-        lambda: _event("TruncatedSubsampledGaussianDpEvent", 60_000, RATE, 300, 1.1),
-        count=100,
-    ),
-    _of_dp_accounting(
         "Tree aggregation (DP-FTRL), one epoch",
         "RDP",
         "REPLACE_SPECIAL",

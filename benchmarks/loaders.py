@@ -8,7 +8,7 @@ from functools import partial
 from operator import mul
 
 from benchmarks.timing import cold, cpu_seconds, row
-from dprounds import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Shuffled
+from dprounds import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Shuffled, TruncatedPoissonSampled
 from dprounds.mechanisms import Run
 
 Ask = Callable[[], float]
@@ -23,6 +23,8 @@ FIXED = (
     (1_000, 10, 8.0, 10_000, 1e-5),
     (1_000, 50, 4.0, 2_000, 1e-6),
 )
+# Truncated Poisson samples of 60,000 records, 256 on average: noise, largest batch, rounds, delta.
+TRUNCATED = ((1.1, 300, 14_062, 1e-5), (1.1, 350, 14_062, 1e-5), (0.8, 320, 1_000, 1e-8))
 # Random allocation and shuffled batches: noise, steps, epochs, delta.
 EPOCHS = ((1.0, 100, 1, 1e-5), (1.0, 100, 10, 1e-5), (1.0, 234, 60, 1e-5), (2.0, 1_000, 100, 1e-5))
 
@@ -83,6 +85,17 @@ def fixed_of_peer(n: int, b: int, noise: float, rounds: int, delta: float) -> fl
     return float(accountant.get_epsilon(delta))
 
 
+def truncated_of_peer(noise: float, most: int, rounds: int, delta: float, relation: str) -> float:
+    """Dp-accounting's privacy loss distribution of the same event."""
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    event = dp_accounting.dp_event.TruncatedSubsampledGaussianDpEvent(60_000, 256 / 60_000, most, noise)
+    accountant = PLDAccountant(NeighboringRelation[relation]).compose(event, rounds)
+    return float(accountant.get_epsilon(delta))
+
+
 def main() -> None:
     """All rows."""
     print("Loaders, processor time from cold tables")
@@ -98,6 +111,14 @@ def main() -> None:
         for relation, other in (("replace-one", peer), ("zero-out", None)):
             fixed = FixedSizeSampled(Gaussian(noise), b, n, relation=relation)
             shown(f"{b} of {n}, noise {noise:g}, {relation}", partial(mul, fixed, rounds), delta, 20, other)
+    for noise, most, rounds, delta in TRUNCATED:
+        relations = {"add-remove": "ADD_OR_REMOVE_ONE", "zero-out": "REPLACE_SPECIAL", "replace-one": None}
+        for relation, theirs in relations.items():
+            cut = TruncatedPoissonSampled(Gaussian(noise), 256 / 60_000, most, 60_000, relation)
+            of_peer = None if theirs is None else partial(truncated_of_peer, noise, most, rounds, delta, theirs)
+            shown(
+                f"at most {most} of 60,000, noise {noise:g}, {relation}", partial(mul, cut, rounds), delta, 50, of_peer
+            )
     for noise, steps, epochs, delta in EPOCHS:
         epoch = Shuffled(Gaussian(noise), steps)
         shown(f"shuffled, noise {noise:g}, {steps} steps, epochs {epochs}", partial(mul, epoch, epochs), delta, 50)

@@ -36,6 +36,8 @@ LARGE_VALUES = (
 ROUNDS = ("tests/mechanisms/test_rounds_in_closed_form.py",)
 MATRICES = ("tests/mechanisms/test_correlated_noise.py",)
 FIXED_SIZE = ("tests/mechanisms/test_fixed_size_sampled.py",)
+BINOMIAL = ("tests/numerics/test_binomial_tail.py",)
+TRUNCATED = ("tests/mechanisms/test_truncated_poisson_sampled.py",)
 LOADERS = ("tests/mechanisms/test_error_terms_of_loaders.py",)
 WATCHED = ("tests/accounting/test_watched_line.py",)
 MODULUS = ("tests/numerics/test_modulus.py",)
@@ -478,6 +480,15 @@ MUTANTS: dict[str, Mutant] = {
         without("accounting.law", "mass_from_above", "law.infinite_mass + law.left_out", "law.infinite_mass"),
         ("tests/accounting/test_left_out.py",),
     ),
+    "direction: left out by a law that has events": Mutant(
+        without(
+            "accounting.direction",
+            "_mass",
+            "law.infinite_mass_by_events if isinstance(way, ByEvents) else law.infinite_mass",
+            "law.infinite_mass_by_events",
+        ),
+        ("tests/accounting/test_left_out.py",),
+    ),
     "law: left out from below": Mutant(
         without("accounting.law", "least_mass_of", "(law.infinite_mass, rounds)", "(mass_from_above(law), rounds)"),
         ("tests/accounting/test_left_out.py",),
@@ -531,6 +542,33 @@ MUTANTS: dict[str, Mutant] = {
             "0.0 * last",
         ),
         INTEGRAL_TERMS,
+    ),
+    "binomial_tail: UNITS_OF_STEP": Mutant(zero("UNITS_OF_STEP", "numerics.binomial_tail"), BINOMIAL),
+    "binomial_tail: VANISHED": Mutant(zero("VANISHED", "numerics.binomial_tail"), BINOMIAL),
+    "binomial_tail: what is beyond the terms": Mutant(
+        without(
+            "numerics.binomial_tail", "_geometric", "(last + VANISHED) * ratio / (1.0 - ratio) * (1.0 + 1e-6)", "0.0"
+        ),
+        BINOMIAL,
+    ),
+    "grouped_batches: UNITS_OF_MEAN": Mutant(zero("UNITS_OF_MEAN", "mechanisms.grouped_batches"), TRUNCATED),
+    "truncated_poisson_sampled: one more record in all": Mutant(
+        without(
+            "mechanisms.truncated_poisson_sampled",
+            "TruncatedPoissonSampled._weights",
+            "few.before if self.relation == ADD_REMOVE else 0.0",
+            "0.0",
+        ),
+        TRUNCATED,
+    ),
+    "truncated_poisson_sampled: rounding of chances": Mutant(
+        without(
+            "mechanisms.truncated_poisson_sampled",
+            "TruncatedPoissonSampled._weights",
+            "few.upper - cut",
+            "0.0",
+        ),
+        TRUNCATED,
     ),
     "grouped_batches: a rest without end": Mutant(
         without("mechanisms.grouped_batches", "with_rest", "p[-1] += rest", ""),

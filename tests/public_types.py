@@ -33,6 +33,7 @@ from dprounds import (
     RandomizedResponse,
     RdpCurve,
     Shuffled,
+    TruncatedPoissonSampled,
     UnsupportedError,
     banded_matrix_mechanism,
     best_plan,
@@ -63,6 +64,7 @@ def mechanisms_compose() -> None:
         *(DiscreteGaussian(2.0), DiscreteLaplace(2.0), DiscretePair((0.5, 0.5), (0.4, 0.6)), ZCDP(0.1)),
         *(ExponentialMechanism(0.1), RdpCurve((2.0, 4.0), (0.1, 0.2)), RandomAllocation(noise, steps=10)),
         *(MixtureOfGaussians(1.0, (0.0, 1.0), (0.5, 0.5)), FixedSizeSampled(noise, 10, 100), Shuffled(noise, steps=10)),
+        TruncatedPoissonSampled(noise, 0.01, largest_batch=20, dataset_size=1_000),
     ]
     run = step * 100 + found[0] * 2
     assert_type(run, Run)

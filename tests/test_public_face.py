@@ -14,7 +14,7 @@ NAMES = {
     *("epsilon_from_rdp", "delta_from_rdp", "rdp_from_dp", "worst_pair", "joint_range"),
     *("Gaussian", "Laplace", "RandomizedResponse", "PureDP", "ApproximateDP", "CertificateError", "DiscreteGaussian"),
     *("DiscreteLaplace", "DiscretePair", "ExponentialMechanism", "ZCDP", "RdpCurve", "PoissonSampled"),
-    *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled", "Shuffled"),
+    *("MixtureOfGaussians", "RandomAllocation", "FixedSizeSampled", "Shuffled", "TruncatedPoissonSampled"),
     *("banded_matrix_mechanism", "matrix_mechanism", "matrix_sensitivity"),
     *("max_rounds", "min_noise_multiplier", "max_sampling_rate", "Accountant", "Guarantee"),
     *("frontier", "best_plan"),

@@ -52,6 +52,7 @@ RUNS: dict[str, Run] = {
     "RandomAllocation": library.RandomAllocation(Gaussian(2.0), steps=10) * 1,
     "FixedSizeSampled": library.FixedSizeSampled(Gaussian(3.0), batch_size=10, dataset_size=1000) * 1,
     "Shuffled": library.Shuffled(Gaussian(2.0), steps=20) * 1,
+    "TruncatedPoissonSampled": library.TruncatedPoissonSampled(Gaussian(3.0), 0.01, 15, 1000) * 10,
     "groups": PoissonSampled(Gaussian(1.1), 0.01, group_size=3) * 300,
     "zero-out": PoissonSampled(Gaussian(1.1), 0.01, relation="zero-out") * 300,
     "sampled Laplace": PoissonSampled(Laplace(2.0), 0.01) * 300,

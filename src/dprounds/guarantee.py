@@ -36,8 +36,9 @@ class Guarantee:
         Which data sets are neighbours: ``"add-remove"``, ``"replace-one"`` or ``"zero-out"`` one record; None where
         the sensitivity, or the guarantee of a step, says it all.
     sampling
-        How a round chose its records: ``"poisson"``, each independently; ``"allocation"``, each record its steps of an
-        epoch; ``"fixed-size"``, so many without replacement; ``"shuffled"``, slices of all records in a random order;
+        How a round chose its records: ``"poisson"``, each independently; ``"truncated"``, each independently, and a
+        random so many are kept at most; ``"allocation"``, each record its steps of an epoch; ``"fixed-size"``, so many
+        without replacement; ``"shuffled"``, slices of all records in a random order;
         None where every round saw every record.
     """
 

@@ -29,6 +29,8 @@ OWN_NEIGHBOURS = "the data sets that were taken for neighbours when each release
 SAMPLINGS = {
     "poisson": "In every sampled round each record entered the batch independently of all others, with the stated "
     "probability; batches were neither shuffled nor of a fixed size.",
+    "truncated": "In every sampled round each record was drawn independently of all others, with the stated "
+    "probability; of more records than the largest batch a uniformly random choice of that many was kept.",
     "fixed-size": "Every round drew a batch of the stated size, uniformly and without replacement, independently of "
     "other rounds.",
     "shuffled": "Every epoch went through all records once, in a random order that was drawn anew.",

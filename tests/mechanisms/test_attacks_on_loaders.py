@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dprounds import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Shuffled
+from dprounds import FixedSizeSampled, Gaussian, PoissonSampled, RandomAllocation, Shuffled, TruncatedPoissonSampled
 from dprounds.mechanisms import Run
 
 Array = NDArray[np.float64]
@@ -107,6 +107,35 @@ def shuffled(after: float) -> Iterator[tuple[list[Draw], list[Draw]]]:
         )
 
 
+def truncated(after: float | None) -> Iterator[tuple[list[Draw], list[Draw]]]:
+    """At most one of three records a round, each drawn with chance 0.6; the first is 1, or absent, or `after`."""
+    rate = 0.6
+
+    def kept(records: int) -> list[tuple[float, int | None]]:
+        """Which record is in the batch, if any, and how likely that is."""
+        chances: dict[int | None, float] = {}
+        for drawn in itertools.product((0, 1), repeat=records):
+            chance = math.prod(rate if one else 1 - rate for one in drawn)
+            batch: list[int | None] = [i for i, one in enumerate(drawn) if one]
+            for one in batch or [None]:
+                chances[one] = chances.get(one, 0.0) + chance / max(len(batch), 1)
+        return [(chance, one) for one, chance in chances.items()]
+
+    for others, mine in itertools.product([NOTHING, *rules()], (1.0, -1.0)):
+        first_of_others = 0.0 if others is NOTHING else -1.0
+        worlds = []
+        for gradient in (1.0, after):
+            present = gradient is not None
+            draws: list[Draw] = []
+            for (p, first), (q, second) in itertools.product(kept(3 if present else 2), repeat=2):
+                at = [each if present or each is None else each + 1 for each in (first, second)]
+                one = 0.0 if at[0] is None else (gradient or 0.0) if at[0] == 0 else first_of_others
+                two = NOTHING if at[1] is None else (gradient or 0.0) * mine + NOTHING if at[1] == 0 else others
+                draws.append((p * q, one, two))
+            worlds.append(draws)
+        yield worlds[0], worlds[1]
+
+
 Attacks = Callable[[], Iterator[tuple[list[Draw], list[Draw]]]]
 CASES: dict[str, tuple[Run, Attacks, float]] = {
     # the run, the attacks, and what part of the bound the best of them reaches: weak attacks would test nothing
@@ -118,6 +147,17 @@ CASES: dict[str, tuple[Run, Attacks, float]] = {
         FixedSizeSampled(Gaussian(SIGMA), 1, 3, relation="zero-out") * 2,
         lambda: fixed_size(0.0),
         0.6,
+    ),
+    "truncated": (TruncatedPoissonSampled(Gaussian(SIGMA), 0.6, 1, 3) * 2, lambda: truncated(None), 0.5),
+    "truncated, replaced": (
+        TruncatedPoissonSampled(Gaussian(SIGMA), 0.6, 1, 3, relation="replace-one") * 2,
+        lambda: truncated(-1.0),
+        0.5,
+    ),
+    "truncated, emptied": (
+        TruncatedPoissonSampled(Gaussian(SIGMA), 0.6, 1, 3, relation="zero-out") * 2,
+        lambda: truncated(0.0),
+        0.5,
     ),
     "shuffled, replaced": (Shuffled(Gaussian(SIGMA), 2, relation="replace-one") * 1, lambda: shuffled(-1.0), 0.5),
     "shuffled, emptied": (Shuffled(Gaussian(SIGMA), 2) * 1, lambda: shuffled(0.0), 0.5),

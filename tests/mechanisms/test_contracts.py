@@ -40,6 +40,7 @@ from dprounds.mechanisms import (
     Release,
     Run,
     Shuffled,
+    TruncatedPoissonSampled,
 )
 
 EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
@@ -98,6 +99,15 @@ EXAMPLES: dict[type[Mechanism], list[Mechanism]] = {
         FixedSizeSampled(Gaussian(2.0), 10, 1000, relation="zero-out"),
         FixedSizeSampled(Gaussian(2.0), 10, 10),
     ],
+    TruncatedPoissonSampled: [
+        TruncatedPoissonSampled(Gaussian(1.1), 0.01, 14, 1000),
+        TruncatedPoissonSampled(Gaussian(0.6), 0.5, 3, 5),
+        TruncatedPoissonSampled(Gaussian(2.0), 0.01, 10, 1000, relation="zero-out"),
+        TruncatedPoissonSampled(Gaussian(2.0), 0.01, 15, 1000, relation="replace-one"),
+        TruncatedPoissonSampled(Gaussian(2.0), 0.1, 100, 50),
+        TruncatedPoissonSampled(Gaussian(2.0), 0.0, 100, 50),
+        TruncatedPoissonSampled(Gaussian(2.0), 1.0, 20, 50),
+    ],
     MixtureOfGaussians: [
         MixtureOfGaussians(2.0, (0, 1, 2), (0.98, 0.015, 0.005)),
         MixtureOfGaussians(1.0, (0, 0.5), (0.9, 0.1)),
@@ -124,7 +134,8 @@ JUST_OUTSIDE: dict[str, tuple[Any, list[Any]]] = {
     "shifts": ((0.0, 1.0), [(-5e-324, 1.0), (0.0, math.nan), (0.0, math.inf), (1.0,), (), ((0.0, 1.0),)]),
     "probabilities": ((0.5, 0.5), [(0.5, 0.4), (-5e-324, 1.0), (0.5, math.nan), (1.0,), (), ((0.5, 0.5),)]),
     "batch_size": (5, [0, -1, 1.5, 11]),
-    "dataset_size": (10, [0, -1, 1.5, 4]),
+    "largest_batch": (5, [0, -1, 1.5, math.inf]),
+    "dataset_size": (10, [0, -1, 1.5, math.inf]),
     "group_size": (2, [0, -1, 1.5, 10**6]),
     "orders": ((2.0, 3.0), [(1.0, 3.0), (3.0, 2.0), (2.0, 2.0), (2.0, math.nan), (2.0,), ()]),
     "rdps": ((0.5, 1.0), [(-5e-324, 1.0), (1.0, 0.5), (0.5, math.nan), (0.5,), ((0.5, 1.0),)]),
@@ -309,7 +320,9 @@ def test_rdp_is_the_moment_function_on_the_real_line(mechanism: Mechanism) -> No
     assert (bounds <= along * (1 + RTOL) + 1e-299 + stated).all()
     # the moments of these are those of a dominating pair, and their Rényi bounds come closer to those of neighbours
     is_closer = isinstance(mechanism, FixedSizeSampled) or (
-        isinstance(mechanism, PoissonSampled) and mechanism.relation == "replace-one"
+        isinstance(mechanism, PoissonSampled | TruncatedPoissonSampled)
+        and mechanism.relation in ("replace-one", "zero-out")
+        and not (isinstance(mechanism, PoissonSampled) and mechanism.relation == "zero-out")
     )
     if not is_closer:
         assert (bounds >= along).all()

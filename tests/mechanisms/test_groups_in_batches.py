@@ -17,6 +17,7 @@ from dprounds import (
     Gaussian,
     MixtureOfGaussians,
     ParameterError,
+    PoissonSampled,
     RandomAllocation,
     Shuffled,
 )
@@ -113,13 +114,13 @@ def test_the_lower_end_of_emptied_records_is_below_a_real_attack(direction: str,
     def above(x: mp.mpf, norm: int) -> mp.mpf:
         """The mass above an output of a batch of records of that norm."""
         return mp.fsum(
-            mp.mpf(c.numerator) / c.denominator * mp.ncdf((norm * j - x) / sigma) for j, c in chances.items()
+            mp.mp.mpf(c.numerator) / c.denominator * mp.ncdf((norm * j - x) / sigma) for j, c in chances.items()
         )
 
     with mp.workdps(30):
         # at 1,000 outputs, of which those count at which the one law is above the other: no more than an attack
-        x = [mp.mpf(-6 * sigma) + (6 + 12 * sigma) * mp.mpf(i) / 1000 for i in range(1001)]
-        tails = [[mp.mpf(1), *(above(one, norm) for one in x), mp.mpf(0)] for norm in (2, 1)]
+        x = [mp.mp.mpf(-6 * sigma) + (6 + 12 * sigma) * mp.mp.mpf(i) / 1000 for i in range(1001)]
+        tails = [[mp.mp.mpf(1), *(above(one, norm) for one in x), mp.mp.mpf(0)] for norm in (2, 1)]
         p, q = tails if direction == "remove" else tails[::-1]
         pieces = [p[i] - p[i + 1] - mp.exp(epsilon) * (q[i] - q[i + 1]) for i in range(len(p) - 1)]
         largest = mp.fsum(max(piece, 0) for piece in pieces)
@@ -127,7 +128,7 @@ def test_the_lower_end_of_emptied_records_is_below_a_real_attack(direction: str,
         turns = [i for i in range(1, len(pieces)) if (pieces[i] > 0) != (pieces[i - 1] > 0)]
         most = largest + mp.fsum(abs(pieces[i - 1]) + abs(pieces[i]) for i in turns)
         assert shown <= most
-        assert shown >= largest * mp.mpf("0.995")  # its losses are rounded down to a lattice
+        assert shown >= largest * mp.mp.mpf("0.995")  # its losses are rounded down to a lattice
 
 
 def test_a_group_of_which_a_batch_nearly_never_holds_all_is_answered() -> None:
@@ -160,6 +161,21 @@ def test_masses_of_a_mixture_are_off_by_the_rounding_of_its_weights() -> None:
     assert log_mean_exp([0.5, 0.5], [np.array([1e-12, 900.0]), np.array([3e-12, 0.0])]) == pytest.approx(
         [2e-12, 900.0 + math.log(0.5)], rel=1e-9
     )
+
+
+def test_rdp_is_above_the_mean_where_a_rare_number_of_records_costs_much() -> None:
+    """Ten records are rarely together in a batch; then they cost more than one nat, and on average next to nothing."""
+    steps: list[PoissonSampled | FixedSizeSampled] = [
+        PoissonSampled(Gaussian(8.0), 1e-6, relation="replace-one", group_size=10),
+        FixedSizeSampled(Gaussian(8.0), 10, 10**7, group_size=10),
+    ]
+    for step in steps:
+        for order in (2.0, 8.0):
+            with mp.workdps(40):
+                t = mp.mpf(order) - 1
+                grown = [mp.mpf(w) * mp.expm1(t * mp.mpf(float(one.rdp(order)))) for w, one in step._members]
+                assert t * max(one.rdp(order) for _, one in step._members) > 1 or order == 2
+                assert mp.mpf(step.rdp(order)) >= mp.log1p(sum(grown)) / t
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -288,6 +288,38 @@ def test_mixtures_with_other_parts_add_up() -> None:
     assert guarantee.sampling == "allocation, poisson"
 
 
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epochs", "delta", "epsilon"),
+    [
+        (1.717, 5020, 302, 3.3e-23, 1.48224212990),
+        (1.541, 8507, 157, 5.38e-22, 0.898473809356),
+        (1.866, 3757, 186, 5.2e-24, 1.24061789672),
+        (1.864, 3129, 3, 1.1e-22, 0.162945663610),
+    ],
+)
+def test_what_a_window_leaves_out_does_not_count_where_delta_is_as_small(
+    sigma: float, steps: int, epochs: int, delta: float, epsilon: float
+) -> None:
+    """Values above the bound of a window are then told apart, and the probability of what is left is known by delta."""
+    run = RandomAllocation(Gaussian(sigma), steps) * epochs
+    left_out = run.mechanisms[0].law("remove").left_out
+    assert epochs * left_out > 1e-10 * delta
+    found = run.guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-9 * found.upper
+    assert found.upper == pytest.approx(epsilon, rel=1e-9)
+    assert run.delta(epsilon=found.upper) <= delta * (1 + 1e-6)
+
+
+def test_a_delta_below_what_a_window_leaves_out_has_an_answer() -> None:
+    run = RandomAllocation(Gaussian(1.717), 5020) * 302
+    delta = 1e-25
+    assert 302 * run.mechanisms[0].law("remove").left_out > delta
+    found = run.guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper < run.epsilon(delta=delta, method="optimal")
+
+
 def test_rdp_is_finite_at_every_order_and_below_the_gaussian() -> None:
     step = RandomAllocation(Gaussian(1.0), steps=100)
     orders = np.array([1.0 + 1e-9, 1.5, 2.0, 30.0, 32.0, 60.0, 500.0, 1e6])

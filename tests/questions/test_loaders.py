@@ -13,6 +13,7 @@ from dprounds import (
     PoissonSampled,
     RandomAllocation,
     Shuffled,
+    TruncatedPoissonSampled,
     UnsupportedError,
     questions,
 )
@@ -38,6 +39,11 @@ BATCHES = {"noise_multiplier": 2.0, "batch_size": 100, "dataset_size": 1_050}
         ({"sampling": "shuffled", "group_size": 3}, Shuffled(Gaussian(2.0), 11, group_size=3) * 2),
         ({"sampling": "shuffled"}, Shuffled(Gaussian(2.0), 11) * 2),
         ({"sampling": "shuffled", "relation": "replace-one"}, Shuffled(Gaussian(2.0), 11, relation="replace-one") * 2),
+        ({"largest_batch": 130}, TruncatedPoissonSampled(Gaussian(2.0), 100 / 1050, 130, 1050) * 22),
+        (
+            {"sampling": "truncated", "largest_batch": 130, "relation": "replace-one"},
+            TruncatedPoissonSampled(Gaussian(2.0), 100 / 1050, 130, 1050, relation="replace-one") * 22,
+        ),
         ({"sampling": "fixed-size"}, FixedSizeSampled(Gaussian(2.0), 100, 1050) * 22),
         (
             {"sampling": "fixed-size", "relation": "zero-out"},
@@ -109,6 +115,14 @@ def test_every_face_takes_the_words(capsys: pytest.CaptureFixture[str]) -> None:
         ({"noise_multiplier": 2.0, "sampling": "shuffled"}, "batch_size is missing: sampling shuffled needs"),
         ({"noise_multiplier": 2.0, "sampling": "fixed-size", "sampling_rate": 0.1}, "sampling_rate has no place here"),
         ({"noise_multiplier": 2.0, "group_size": 2}, "group_size has no place here"),
+        ({**BATCHES, "sampling": "truncated"}, "largest_batch is missing: with sampling truncated the cost depends"),
+        (
+            {"noise_multiplier": 2.0, "sampling_rate": 0.1, "largest_batch": 20},
+            "dataset_size is missing: with sampling truncated the cost depends",
+        ),
+        ({**BATCHES, "sampling": "shuffled", "largest_batch": 130}, "largest_batch has no place here: only sampling"),
+        ({**BATCHES, "largest_batch": 0}, "largest_batch must be an integer"),
+        ({**BATCHES, "largest_batch": 130, "group_size": 2}, "group_size has no place here"),
         ({**BATCHES, "sampling": "cyclic"}, "sampling must be one of"),
         ({**BATCHES, "group_size": 0}, "group_size must be an integer"),
         ({**BATCHES, "sampling": "fixed-size", "relation": "add-remove"}, "relation must be one of"),
@@ -151,15 +165,16 @@ def test_curves_answer_for_every_loader_in_rounds(loader: str) -> None:
 
 def test_the_relations_of_a_loader_are_those_that_it_takes() -> None:
     for loader, relations in RELATIONS_OF_SAMPLINGS.items():
+        batches = {**BATCHES, "largest_batch": 110} if loader == "truncated" else BATCHES
         for relation in WORDS["relation"].choices:
-            setting = Setting(**BATCHES, sampling=loader, relation=relation)  # type: ignore[arg-type]
+            setting = Setting(**batches, sampling=loader, relation=relation)  # type: ignore[arg-type]
             if relation in relations:
                 assert setting.step().relation == relation
             else:
                 with pytest.raises((ParameterError, UnsupportedError)):
                     setting.step()
         if relations:
-            setting = Setting(**BATCHES, sampling=loader)  # type: ignore[arg-type]
+            setting = Setting(**batches, sampling=loader)  # type: ignore[arg-type]
             assert setting.step().relation == relations[0]
             found = (setting.step() * 3).guarantee(delta=1e-5)
             assert (found.method == "bound") == (loader in BRACKETED_SAMPLINGS)

@@ -63,7 +63,7 @@ def test_every_mechanism_of_the_library_that_is_public_has_a_word() -> None:
     kinds = {name for name in dprounds.__all__ if isinstance(kind := getattr(dprounds, name), type)
              and issubclass(kind, mechanisms.Mechanism)}  # fmt: skip
     # loaders are words of `sampling`, and pairs and mixtures of long lists are made in Python
-    loaders = {"PoissonSampled", "RandomAllocation", "FixedSizeSampled", "Shuffled"}
+    loaders = {"PoissonSampled", "RandomAllocation", "FixedSizeSampled", "Shuffled", "TruncatedPoissonSampled"}
     assert kinds - loaders - {"DiscretePair", "MixtureOfGaussians"} == {each.makes for each in MECHANISMS.values()}
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.by_events import ByEvents
 from dprounds.accounting.crude import about_saddle, crude_delta_at
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
@@ -71,12 +72,17 @@ def is_wide(bracket: Bracket, limit: float = WIDE) -> bool:
 
 
 def _by_the_best_way(
-    law: Composition, ask: Callable[[Way], Bracket], start: Saddle | float = 1.0, *, from_below: bool = False
+    law: Composition,
+    ask: Callable[[Way], Bracket],
+    start: Saddle | float = 1.0,
+    *,
+    from_below: bool = False,
+    log_delta: float | None = None,
 ) -> tuple[Bracket, Way]:
     """The bracket of the first way that works, and that way; where it is wide, what it and the next prove."""
     found: Bracket | None = None
     trouble: NumericalError | None = None
-    for way in ways_to_sums(law, start, from_below=from_below):
+    for way in ways_to_sums(law, start, from_below=from_below, log_delta=log_delta):
         try:
             with WithinDoubles():
                 here = ask(way)
@@ -107,9 +113,16 @@ def delta_of(law: Composition, epsilon: float) -> Bracket:
     known = None if closed is None else closed(epsilon)
     if known is not None and (not is_wide(known) or known.upper < LEAST_RESOLVED):
         return known
+
+    def ask(way: Way) -> Bracket:
+        return _with_mass(law, way.sums(epsilon).at(epsilon), way)
+
     try:
         with WithinDoubles():
-            found = _with_mass(law, _by_the_best_way(law, lambda way: way.sums(epsilon).at(epsilon))[0])
+            found, _ = _by_the_best_way(law, ask)
+            if is_wide(found) and found.upper > 0 and law.infinite_mass_by_events < law.infinite_mass:
+                # what is left out counts; events leave out less where it is known how small delta is
+                found = found.both(_by_the_best_way(law, ask, log_delta=math.log(found.upper))[0])
     except NumericalError:
         if known is None:
             raise
@@ -152,7 +165,7 @@ def deltas_of(
             try:
                 with WithinDoubles():
                     for i, found in _along(way, epsilons, pending, narrow, from_above=from_above):
-                        here = _proper(_with_mass(law, found))
+                        here = _proper(_with_mass(law, found, way))
                         lower[i], upper[i] = max(lower[i], here.lower), min(upper[i], here.upper)
             except NumericalError as refused:
                 trouble = trouble or refused
@@ -197,9 +210,14 @@ def _along(
         raise trouble
 
 
-def _with_mass(law: Composition, finite: Bracket) -> Bracket:
-    """The brackets of all of delta, given those of the finite losses."""
-    mass = law.infinite_mass
+def _mass(law: Composition, way: Way | None) -> float:
+    """What counts as an infinite loss from above, besides what the sums of a way count themselves."""
+    return law.infinite_mass_by_events if isinstance(way, ByEvents) else law.infinite_mass
+
+
+def _with_mass(law: Composition, finite: Bracket, way: Way | None = None) -> Bracket:
+    """The brackets of all of delta, given those of the finite losses by one way."""
+    mass = _mass(law, way)
     if not mass:
         return finite
     return Bracket(
@@ -215,7 +233,7 @@ def epsilon_of(
 
     If it is wanted `from_below`, its upper end may be anything.
     """
-    if not law.infinite_mass < delta:
+    if not law.infinite_mass_by_events < delta:
         return Bracket(math.inf, math.inf), before
     if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
         return Bracket(0.0, 0.0), before
@@ -244,18 +262,13 @@ def _summed_epsilon(
     law: Composition, delta: float, before: Way | None, *, from_below: bool
 ) -> tuple[Bracket, Way | None]:
     """Epsilon by sums, and the way to them."""
-    # delta less the mass at infinity, to either side
-    rest = Bracket(delta, delta)
-    if law.infinite_mass:
-        rest = Bracket(
-            (delta - law.infinite_mass) * (1.0 - 2.0 * UNIT_ROUNDOFF),
-            (delta - law.least_infinite_mass) * (1.0 + 2.0 * UNIT_ROUNDOFF),
-        )
-    if not rest.lower > 0:
-        raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
+    rest = _rest(law, delta)
     try:
         found, before = _by_the_best_way(
-            law, lambda way: epsilon_by(way, rest, law.max_loss), _start(before), from_below=from_below
+            law,
+            lambda way: epsilon_by(way, _resolved(_rest(law, delta, way), delta), law.max_loss),
+            _start(before),
+            from_below=from_below,
         )
     except NumericalError:
         # Close to the cap the line goes to infinity, and its sum out of reach: the cap itself is the answer.
@@ -263,15 +276,33 @@ def _summed_epsilon(
         if not law.max_loss < math.inf:
             # no way found a place by itself: they begin where Laplace's method puts epsilon
             with suppress(NumericalError), WithinDoubles():
-                found = _narrowed(law, found, rest, saddle_at_delta(law, math.log(rest.lower)).epsilon)
+                near = saddle_at_delta(law, math.log(_resolved(rest, delta).lower)).epsilon
+                found = _narrowed(law, found, rest, near)
             if not found.upper < math.inf:
                 raise
     else:
-        if not from_below:
+        if not from_below and rest.lower > 0:
             found = _narrowed(law, found, rest, found.upper)
     if found.upper == law.max_loss and is_wide(found):
         found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
     return found, before
+
+
+def _rest(law: Composition, delta: float, way: Way | None = None) -> Bracket:
+    """Delta less the mass at infinity, to either side, for the sums of one way."""
+    mass = _mass(law, way)
+    if not mass:
+        return Bracket(delta, delta)
+    return Bracket(
+        (delta - mass) * (1.0 - 2.0 * UNIT_ROUNDOFF), (delta - law.least_infinite_mass) * (1.0 + 2.0 * UNIT_ROUNDOFF)
+    )
+
+
+def _resolved(rest: Bracket, delta: float) -> Bracket:
+    """The same, refused where nothing is left."""
+    if not rest.lower > 0:
+        raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
+    return rest
 
 
 def _narrowed(law: Composition, found: Bracket, rest: Bracket, near: float) -> Bracket:
@@ -351,7 +382,7 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
         for way in ways_to_sums(law, saddle, sketch=sketch, log_delta=math.log(delta)):
             with suppress(NumericalError):
                 found = way.sums(epsilon, fine=False).above.at(epsilon)
-                return _with_mass(law, found).upper <= delta
+                return _with_mass(law, found, way).upper <= delta
     return False
 
 

@@ -405,6 +405,13 @@ class Composition:
         return probability_of_any((mass_from_above(law), rounds) for law, rounds in self.parts)
 
     @cached_property
+    def infinite_mass_by_events(self) -> float:
+        """The same for sums of events, which count what they leave out themselves."""
+        if any(law.events is None for law, _ in self.parts):
+            return self.infinite_mass
+        return probability_of_any((law.infinite_mass, rounds) for law, rounds in self.parts)
+
+    @cached_property
     def least_infinite_mass(self) -> float:
         """A lower bound on the probability that some round has infinite loss."""
         return least_mass_of(self.parts)

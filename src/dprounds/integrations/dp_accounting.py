@@ -34,6 +34,7 @@ from dprounds.mechanisms import (
     PureDP,
     RandomizedResponse,
     RdpCurve,
+    TruncatedPoissonSampled,
 )
 from dprounds.mechanisms.accounted import RUN_METHODS
 from dprounds.mechanisms.base import Mechanism, Run
@@ -424,20 +425,18 @@ def _without_replacement(event: Any, relation: NeighboringRelation) -> Run:  # n
 
 
 def _truncated(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)
-    """A Poisson sample of which at most so many records are kept, by the fixed size that reveals no less."""
+    """A Poisson sample of which at most so many records are kept; `dataset_size` is that of the larger data set."""
     records = _validate.count("dataset_size", event.dataset_size)
     rate = _validate.real("sampling_probability", event.sampling_probability, _validate.SAMPLING_RATE)
     most = _validate.count("truncated_batch_size", event.truncated_batch_size)
     noise = _validate.real("noise_multiplier", event.noise_multiplier, NOISE)
-    if relation is not REPLACE_ONE:
-        raise _RefusedError(event, "Truncated Poisson samples are accounted here where one record is replaced.")
     if not (records and rate and most):
         return Run()
     if not noise:
         return NON_PRIVATE * 1
     if most >= records:  # nothing is ever left out
         return PoissonSampled(Gaussian(noise), rate, relation=RELATIONS[relation]) * 1
-    return FixedSizeSampled(Gaussian(noise), most, records, RELATIONS[relation]) * 1
+    return TruncatedPoissonSampled(Gaussian(noise), rate, most, records, RELATIONS[relation]) * 1
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> Run:  # noqa: ANN401  (dp-accounting has no types)

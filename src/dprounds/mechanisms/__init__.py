@@ -17,6 +17,7 @@ from dprounds.mechanisms.random_allocation import RandomAllocation
 from dprounds.mechanisms.randomized_response import RandomizedResponse
 from dprounds.mechanisms.rdp_curve import RdpCurve
 from dprounds.mechanisms.shuffled import Shuffled
+from dprounds.mechanisms.truncated_poisson_sampled import TruncatedPoissonSampled
 from dprounds.mechanisms.zcdp import ZCDP
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Release",
     "Run",
     "Shuffled",
+    "TruncatedPoissonSampled",
     "banded_matrix_mechanism",
     "matrix_mechanism",
     "matrix_sensitivity",

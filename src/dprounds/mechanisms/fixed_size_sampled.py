@@ -208,7 +208,7 @@ class FixedSizeSampled(Accounted, Mechanism):
         t = orders - 1.0
         if self.group_size > 1:  # their profiles are mixed, so moments of pairs with these profiles are
             pairs = [(weight, t * one._rdp(orders)) for weight, one in self._members]
-            costs = log_mean_exp(*zip(*pairs, strict=True))
+            costs = log_mean_exp(*zip(*pairs, strict=True)).real
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self.rate == 1:
             return self._whole._bounds(orders)

@@ -9,17 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import Cells, CellsOf
 from dprounds.accounting.law import LossLaw
-from dprounds.numerics.complex_plane import Numbers
+from dprounds.numerics.complex_plane import Numbers, complex_expm1, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
-__all__ = ["Part", "cells_of_mixture", "chances_in_batch", "kept", "log_mean_exp", "mixed_cells", "mixed_law"]
+__all__ = [
+    "UNITS_OF_MEAN",
+    "Part",
+    "cells_of_mixture",
+    "chances_in_batch",
+    "kept",
+    "log_mean_exp",
+    "mean_of_ceilings",
+    "mixed_cells",
+    "mixed_law",
+]
 
 Array = NDArray[np.float64]
 T = TypeVar("T")
@@ -28,11 +38,15 @@ T = TypeVar("T")
 
 # Units of rounding of a weight, which is a quotient of integers rounded once, and of its product and sum with others.
 WEIGHT_UNITS = 4.0
+# Units of rounding of a mean of a few numbers or exponentials, relative to the sizes of what it is summed from.
+UNITS_OF_MEAN = 32.0
 
 # --- What only tunes speed and tightness.
 
 # Numbers of records in a batch that are together rarer than this, the largest ones, count as a loss without end.
 RAREST = 1e-50
+# Above this an exponential may be beyond the doubles, and a mean of them is taken relative to the largest.
+LARGEST_EXPONENT = 600.0
 
 
 class Part(NamedTuple):
@@ -126,10 +140,31 @@ def mixed_law(
     )
 
 
-def log_mean_exp(weights: Sequence[float], exponents: Sequence[Array]) -> Array:
-    """The logarithm of the mean of exponentials, for each column, to its own size where all exponents are small."""
-    rows, means = np.array(exponents), np.array(weights)[:, None]
-    top = rows.max(axis=0)
-    small = np.log1p((means * np.expm1(np.minimum(rows, 1.0))).sum(axis=0))
-    large = top + np.log((means * np.exp(rows - top)).sum(axis=0))
-    return np.asarray(np.where(top < 1.0, small, large), dtype=np.float64)
+def log_mean_exp(weights: Sequence[float], exponents: Sequence[Numbers]) -> Numbers:
+    """The logarithm of the mean of exponentials, for each column, to its own size, however small that is.
+
+    The weights are those of numbers that sum to one, each rounded by itself: so it is one plus the mean of what the
+    exponentials are above one, whatever the rounded weights sum to.
+    """
+    rows = cast(Numbers, np.array(exponents))
+    means = np.array(weights)[:, None]
+    top = rows.real.max(axis=0)
+    is_small = top < LARGEST_EXPONENT
+    near = np.where(is_small, rows, 0.0)
+    grown: Numbers = complex_expm1(np.asarray(near, np.complex128)) if np.iscomplexobj(near) else np.expm1(near)
+    small = log1p_at(cast(Numbers, (means * grown).sum(axis=0)))
+    if is_small.all():
+        return small
+    return np.where(is_small, small, top + np.log((means * np.exp(rows - top)).sum(axis=0)))
+
+
+def mean_of_ceilings(weights: Sequence[float], rows: Sequence[Array]) -> Array:
+    """Upper bounds of `log_mean_exp` of real rows, past its rounding."""
+    found, size = (log_mean_exp(weights, each).real for each in (rows, [np.abs(row) for row in rows]))
+    # relative to the exponentials less one that the mean is made of, and to the logarithm itself
+    error = (
+        UNITS_OF_MEAN
+        * UNIT_ROUNDOFF
+        * (np.expm1(np.minimum(size, 1.0)) * np.exp(-np.minimum(found, 0.0)) + np.abs(found))
+    )
+    return np.asarray(found + error)

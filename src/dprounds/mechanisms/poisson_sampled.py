@@ -206,7 +206,7 @@ class PoissonSampled(Accounted, Mechanism):
     def _rdp(self, orders: Array) -> Array:
         if self._members:
             t = orders - 1.0
-            costs = log_mean_exp(*zip(*((w, t * one._bounds(orders)) for w, one in self._members), strict=True))
+            costs = log_mean_exp(*zip(*((w, t * one._bounds(orders)) for w, one in self._members), strict=True)).real
             return above(costs / t, RELATIVE_ERROR * costs / t + ABSOLUTE_ERROR)
         if self._other_pair is not None:
             return self._other_pair._bounds(orders)

@@ -48,6 +48,8 @@ MOST_USED = 8.0
 WIDEST_WITH_EVENTS = 0.05
 LOG_MISSING = math.log(1e-11)
 LOG_OF_TWO = math.log(3e-10)
+# What a window leaves out may be this part of delta before a limit is chosen by delta.
+LOG_LITTLE = math.log(1e-10)
 LEAST_REACH_OF_EVENTS = 0.5
 MOST_LIMIT = 13.0
 LIMIT_STEP = 0.05
@@ -288,13 +290,15 @@ class RandomAllocation(Accounted, Mechanism):
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._window_slopes, windows, direction),
-            events=partial(self._events, PART_OF_REACH * reach) if direction != ADD and self._has_events else None,
+            events=partial(self._events, PART_OF_REACH * reach, left_out)
+            if direction != ADD and self._has_events
+            else None,
         )
 
-    def _events(self, largest_t: float, times: int, log_delta: float) -> Events | None:
+    def _events(self, largest_t: float, left_out: float, times: int, log_delta: float) -> Events | None:
         """Epochs in which no value is above a limit, and such in which one value of one epoch is.
 
-        None where the line of the law itself, which goes up to `largest_t`, will do.
+        None where the line of the law itself will do, which goes up to `largest_t` and leaves so much out in an epoch.
         The limit is where two values are above it with a probability that is next to nothing against delta; or one, if
         that is so high that it does not count at the powers that are wanted.
         """
@@ -302,7 +306,7 @@ class RandomAllocation(Accounted, Mechanism):
         epochs = repeats * times
         none = LimitedMean(mean.deviation, mean.count, True, _limit(mean, epochs, log_delta + LOG_MISSING, 1))
         wanted = math.sqrt(-2.0 * log_delta / epochs) / none.spread  # the saddle point of a normal law
-        if wanted <= largest_t:
+        if wanted <= largest_t and times * left_out <= math.exp(log_delta + LOG_LITTLE):
             return None
         if wanted <= none.most_power:
             return Events((self._event_law(none) * epochs,), epochs * none.left_out)
@@ -374,7 +378,9 @@ class RandomAllocation(Accounted, Mechanism):
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._slopes, direction),
-            events=partial(self._events, MOST_ON_RAYS * largest_t) if direction != ADD and self._has_events else None,
+            events=partial(self._events, MOST_ON_RAYS * largest_t, 0.0)
+            if direction != ADD and self._has_events
+            else None,
         )
 
     @property

@@ -16,7 +16,15 @@ from typing import Any, cast
 
 from dprounds import _validate, mechanisms
 from dprounds.errors import ParameterError, UnsupportedError
-from dprounds.mechanisms import FixedSizeSampled, Mechanism, PoissonSampled, RandomAllocation, Run, Shuffled
+from dprounds.mechanisms import (
+    FixedSizeSampled,
+    Mechanism,
+    PoissonSampled,
+    RandomAllocation,
+    Run,
+    Shuffled,
+    TruncatedPoissonSampled,
+)
 from dprounds.mechanisms.base import REPLACE_ONE
 from dprounds.mechanisms.random_allocation import MOST_STEPS
 from dprounds.questions import vocabulary
@@ -66,6 +74,8 @@ class Setting:
         Poisson inclusion probability, in [0, 1]; or else
     batch_size, dataset_size
         whose ratio it is. Without any of them a round sees every record.
+    largest_batch
+        Records that a batch holds at most: of more that are drawn by Poisson sampling a random so many are kept.
     group_size
         Records of one person that are protected together; with Poisson samples and random allocation only.
     relation
@@ -89,6 +99,7 @@ class Setting:
     sampling_rate: float | None = None
     batch_size: float | None = None  # whole
     dataset_size: float | None = None  # whole
+    largest_batch: float | None = None  # whole
     group_size: float | None = None  # whole
     relation: str | None = None
     rounds: float | None = None  # whole
@@ -157,10 +168,12 @@ class Setting:
 
     @property
     def loader(self) -> str:
-        """How a batch is chosen: what was said, or what a rate means."""
+        """How a batch is chosen: what was said, or what a rate and a largest batch mean."""
         if self.sampling is not None:
             return _validate.choice("sampling", self.sampling, tuple(SAMPLINGS))
-        return "none" if self.rate() is None else "poisson"
+        if self.rate() is None:
+            return "none"
+        return "poisson" if self.largest_batch is None else "truncated"
 
     @property
     def rounds_of_step(self) -> int:
@@ -174,6 +187,8 @@ class Setting:
         if loader not in GROUPED_SAMPLINGS:
             groups = listed(GROUPED_SAMPLINGS)
             self.refuse("group_size", because=f"what a group costs is known for {groups} {{sampling}} only")
+        if loader != "truncated":
+            self.refuse("largest_batch", because="only {sampling} truncated keeps so many records at most")
         if loader == "none":
             self.refuse("sampling_rate", "batch_size", because="with {sampling} none every round sees every record")
             self.refuse("relation", because="without a rate the sensitivity says which data sets are neighbours")
@@ -187,6 +202,8 @@ class Setting:
         chosen: dict[str, Any] = {} if self.relation is None else {"relation": self.relation}
         if self.group_size is not None:
             chosen["group_size"] = _validate.count("group_size", self.group_size, least=1)
+        if loader == "truncated":
+            return self._truncated(mechanism, rate, **chosen)
         if loader == "fixed-size":
             self.refuse("sampling_rate", because="batches of fixed size are drawn by {batch_size} and {dataset_size}")
             batch, records = self._sizes()
@@ -209,6 +226,19 @@ class Setting:
                 f"sample a {listed(SAMPLED_MECHANISMS, 'or')}."
             )
         return PoissonSampled(mechanism, rate, **chosen)
+
+    def _truncated(self, mechanism: Mechanism, rate: float, **chosen: str) -> Mechanism:
+        """One round of a Poisson sample of which so many records are kept at most."""
+        sizes = {"largest_batch": self.largest_batch, "dataset_size": self.dataset_size}
+        for name, size in sizes.items():
+            if size is None:
+                raise QuestionError(
+                    "{argument} is missing: with {sampling} truncated the cost depends on how often records are left "
+                    "out.",
+                    argument=name,
+                )
+        most, records = (_validate.count(name, cast(float, size), least=1) for name, size in sizes.items())
+        return TruncatedPoissonSampled(mechanism, rate, most, records, **chosen)
 
     def _sizes(self) -> tuple[int, int]:
         """Records of a batch, and in all."""

@@ -91,6 +91,7 @@ RATE = "Chance that a round takes a record (Poisson sampling), such as 256/60000
 SAMPLINGS: Mapping[str, str] = {
     "poisson": "each record is in a batch by a chance of its own",
     "allocation": "each record joins one random step of every epoch",
+    "truncated": "each record is drawn by a chance of its own, and a random so many are kept at most",
     "fixed-size": "a fixed number of records is drawn for each round",
     "shuffled": "all records are shuffled and cut into batches: the usual loader",
     "none": "every round sees every record",
@@ -99,15 +100,17 @@ SAMPLINGS: Mapping[str, str] = {
 RELATIONS_OF_SAMPLINGS: Mapping[str, tuple[str, ...]] = {
     "poisson": ("add-remove", "zero-out", "replace-one"),
     "allocation": ("add-remove", "zero-out"),
+    "truncated": ("add-remove", "zero-out", "replace-one"),
     "fixed-size": ("replace-one", "zero-out"),
     "shuffled": ("zero-out", "replace-one"),
     "none": (),
 }
 # Those for which only a bracket is proven.
-BRACKETED_SAMPLINGS = ("fixed-size", "shuffled")
+BRACKETED_SAMPLINGS = ("truncated", "fixed-size", "shuffled")
 # Those for which it is known what several records of one person cost together.
 GROUPED_SAMPLINGS = ("poisson", "allocation", "fixed-size", "shuffled")
 LOADER = "How the loader chooses a batch; by default poisson if there is a rate or a batch size"
+LARGEST = "Records that a batch holds at most, where a random so many of a Poisson sample are kept"
 GROUP = "Records of one person that are protected together, where batches are sampled"
 NEIGHBOURS = "Which data sets are neighbours, where there is a choice"
 
@@ -125,6 +128,7 @@ WORDS: Mapping[str, Word] = {
         Word("sampling_rate", RATE, SAMPLING_RATE, panel=DATA),
         Word("batch_size", "Expected records in a round (Poisson sampling)", FROM_ONE, "count", DATA),
         Word("dataset_size", "Records in all", FROM_ONE, "count", DATA),
+        Word("largest_batch", LARGEST, FROM_ONE, "count", DATA),
         Word("group_size", GROUP, FROM_ONE, "count", DATA),
         Word("relation", NEIGHBOURS, kind="choice", panel=DATA, choices=("add-remove", "replace-one", "zero-out")),
         Word("rounds", "Rounds, the steps of training", NOT_NEGATIVE, "count", DATA),
@@ -152,6 +156,7 @@ FIELDS: Mapping[str, Field] = {
     "batch_size": Field("Batch", "expected records a round", 1, 256, 10**6),
     "dataset_size": Field("Data set", "records", 100, 60_000, 10**9),
     "sampling_rate": Field("Sampling rate", "share of records a round", 1e-6, 0.004, 1),
+    "largest_batch": Field("Largest batch", "records kept at most", 1, 320, 10**6),
     "group_size": Field("Group", "records of one person", 1, 2, 100),
     "epochs": Field("Epochs", "passes over the data", 1, 60, 1000),
     "rounds": Field("Rounds", "releases", 1, 14_062, 10**7),
@@ -163,6 +168,7 @@ ALIASES: Mapping[str, str] = {
     "step_epsilon": "eps0 step-eps epsilon0",
     "step_delta": "delta0",
     "sampling": "loader sampler batching",
+    "largest_batch": "max-batch max-batch-size truncated-batch-size",
     "group_size": "group records-per-person records-per-user",
     "relation": "neighbours neighbors adjacency neighboring-relation",
     "sampling_rate": "q sample-rate sampling-prob sampling-probability rate p",
@@ -243,7 +249,7 @@ PARAMETERS = tuple(dict.fromkeys(name for each in MECHANISMS.values() for name i
 # What describes one kind of round and how often, the fields of `dprounds.questions.Setting`.
 SETTING = (
     *("mechanism", *PARAMETERS, "sampling", "sampling_rate", "batch_size", "dataset_size"),
-    *("group_size", "relation", "rounds", "epochs"),
+    *("largest_batch", "group_size", "relation", "rounds", "epochs"),
 )
 # What an answer holds in addition if one of these is given.
 FROM_OTHERS = {"epochs": ("sampling_rate", "batch_size"), "batch_size": ("dataset_size",), "rounds": ("epochs",)}

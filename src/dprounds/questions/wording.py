@@ -82,12 +82,14 @@ RELATIONS_IN_WORDS = {
 SAMPLINGS_IN_WORDS = {
     "poisson": "Poisson sampling",
     "allocation": "random allocation",
+    "truncated": "truncated Poisson sampling",
     "fixed-size": "batches of fixed size",
     "shuffled": "shuffled batches",
 }
 SAMPLINGS_EXPLAINED = {
     "poisson": "each round takes each record independently",
     "allocation": "each record joins random steps of every epoch, independently of the others",
+    "truncated": "each round draws each record independently, and keeps a random so many of them at most",
     "fixed-size": "each round draws so many records without replacement, anew",
     "shuffled": "each epoch goes through all records once, in a random order",
 }

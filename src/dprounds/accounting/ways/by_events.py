@@ -85,6 +85,7 @@ class ByEvents:
     start: Saddle | float = 1.0
     line: Line | None = None
     log_delta: float | None = None  # that was asked for
+    expected: float | None = None  # about that, where only epsilon is given
     events: Events | None = None
     rough: tuple[_Rough, ...] = ()
 
@@ -103,7 +104,7 @@ class ByEvents:
 
     def sums(self, epsilon: float, *, fine: bool = True) -> Sums:
         """A line for each event, near its own saddle point."""
-        wanted = FIRST_GUESS if self.log_delta is None else self.log_delta
+        wanted = self.log_delta if self.log_delta is not None else self.expected or FIRST_GUESS
         for _ in range(MOST_GUESSES):
             if self.events is None or self.log_delta is None:
                 self._make_events(wanted)

@@ -106,7 +106,7 @@ def ways_to_sums(
         yield ByLine(law, False, min(most_nodes or SHORT_LINE, SHORT_LINE), start)
         yield from _by_sum(law, summed(rounds), start)
     if part is not None and part.events is not None:
-        yield ByEvents(law, start)
+        yield ByEvents(law, start, expected=log_delta)
     if on_line:
         yield ByLine(law, is_smoothed, most_nodes, start)
     if has_levels and not levels_first:

@@ -43,12 +43,13 @@ function sampled(state) {
   if (sampling === "none") return [];
   const size = batchOf(state) === "rate" ? ["sampling_rate"] : ["batch_size", "dataset_size"];
   // what a group costs is known for Gaussian noise alone
-  return [...(batchesOf(state).length > 1 ? ["batch"] : []), ...size, "relation", ...(LOADERS[sampling].has_groups && mechanism === "gaussian" ? ["group_size"] : [])];
+  const most = sampling === "truncated" ? ["largest_batch"] : [];
+  return [...(batchesOf(state).length > 1 ? ["batch"] : []), ...size, ...most, "relation", ...(LOADERS[sampling].has_groups && mechanism === "gaussian" ? ["group_size"] : [])];
 }
 
 // How a batch may be given: exactly that many of exactly this many records, where that is how it is drawn.
 function batchesOf({ sampling }) {
-  return sampling === "fixed-size" ? ["size"] : ["size", "rate"];
+  return ["fixed-size", "truncated"].includes(sampling) ? ["size"] : ["size", "rate"];
 }
 
 export function batchOf(state) {
@@ -70,11 +71,12 @@ export function isForGroup(state) {
   return shown(state).includes("group_size") && plainNumber(state.values.group_size) !== UNSAID.group_size;
 }
 
-// The same question asked of another loader; null where it cannot be: batches of all records are other batches, and a share is no number of records.
+// The same question asked of another loader; null where it cannot be: batches of all records are other batches, a share is no number of records, and nobody has said where
+// batches are cut.
 export function withLoader(state, sampling) {
   if (sampling === state.sampling) return state;
-  const isApart = sampling === "none" || state.sampling === "none" || QUESTIONS[state.question].answers.includes("sampling_rate");
-  return isApart || (sampling === "fixed-size" && batchOf(state) === "rate") ? null : { ...state, sampling };
+  const isApart = ["none", "truncated"].includes(sampling) || state.sampling === "none" || QUESTIONS[state.question].answers.includes("sampling_rate");
+  return isApart || (!batchesOf({ sampling }).includes(batchOf(state))) ? null : { ...state, sampling };
 }
 
 // Epochs mean something only where records are sampled.

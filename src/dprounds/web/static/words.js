@@ -18,6 +18,7 @@ export function asPython(state, found, best) {
     const [loader, sizes] = {
       allocation: ["RandomAllocation", epoch],
       shuffled: ["Shuffled", epoch],
+      truncated: ["TruncatedPoissonSampled", `${share}, ${given.largest_batch}, ${given.dataset_size}`],
       "fixed-size": ["FixedSizeSampled", `${given.batch_size}, ${given.dataset_size}`],
     }[given.sampling] ?? ["PoissonSampled", share];
     imports.add(loader);
