@@ -425,6 +425,20 @@ def test_sampled_gaussians_are_called_exact_within_a_billionth(
         assert 1e-9 < (found.upper - found.lower) / found.upper < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("sigma", "rate", "rounds", "delta"),
+    [
+        (0.7090234538896791, 0.15954769958813136, 2, 0.12516161475494267),
+        (0.36541300988542674, 0.01897666341059849, 5, 0.0629631926117838),
+        (0.5985545230865299, 0.014372437958200092, 29, 0.08338017368630259),
+    ],
+)
+def test_levels_are_exact_where_delta_hardly_falls(sigma: float, rate: float, rounds: int, delta: float) -> None:
+    found = (PoissonSampled(Gaussian(sigma), rate) * rounds).guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-9 * found.upper
+
+
 def test_other_noise_is_called_exact_within_a_millionth() -> None:
     sampled = PoissonSampled(Gaussian(1.06), 0.0356, relation="replace-one") * 20
     found = sampled.guarantee(delta=7e-21)
