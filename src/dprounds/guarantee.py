@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GaussianSummary", "Guarantee", "is_exact"]
+__all__ = ["EXACT_WITHIN", "GAUSSIANS_EXACT_WITHIN", "GaussianSummary", "Guarantee", "is_exact"]
 
-# Relative to the reported number: whoever reads six digits of that reads six digits of the truth.
+# Relative to the reported number: whoever reads six digits of that reads six digits of the truth. Where all noise is
+# Gaussian, with Poisson samples or without, that is nine digits.
 EXACT_WITHIN = 1e-6
+GAUSSIANS_EXACT_WITHIN = 1e-9
 
 
-def is_exact(lower: float, upper: float) -> bool:
-    """Whether the truth, which is between `lower` and `upper`, is within a millionth of `upper`."""
-    return lower == upper or upper - lower <= EXACT_WITHIN * upper
+def is_exact(lower: float, upper: float, within: float = EXACT_WITHIN) -> bool:
+    """Whether the truth, which is between `lower` and `upper`, is within this part of `upper`."""
+    return lower == upper or upper - lower <= within * upper
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,8 +27,8 @@ class Guarantee:
         The guarantee: every pair of neighbours is (epsilon, delta)-close.
     method
         The bound that proved it. ``"exact"`` says that the truth is within a millionth of `upper`, so that six
-        printed digits are those of the truth. Where the exact accountant proved less than that, it is ``"bound"``, and
-        `lower` says how far the truth may be.
+        printed digits are those of the truth; of Gaussians and their Poisson samples alone it is within a billionth.
+        Where the exact accountant proved less than that, it is ``"bound"``, and `lower` says how far the truth may be.
     order
         The Rényi order that proved it; `inf` for pure DP, None where no single order did.
     lower, upper

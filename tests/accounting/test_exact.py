@@ -405,6 +405,47 @@ def test_a_wide_bracket_is_a_bound() -> None:
     assert (Gaussian(20.0) * 0).guarantee(delta=1e-5).method == "exact"
 
 
+@pytest.mark.parametrize(
+    ("parts", "delta"),
+    [
+        ([(4.2509285913828645, 0.04096, 5), (0.6197264478318036, 0.034133333333333335, 4)], 4.2699705440862485e-08),
+        ([(0.7090234538896791, 0.15954769958813136, 2)], 0.12516161475494267),
+        ([(1.1, 256 / 60_000, 14_062)], 1e-5),
+        ([(1.1, 256 / 60_000, 14_062), (1.3, 512 / 60_000, 2_000)], 1e-5),
+        ([(0.9, 1.0, 3), (1.3, 512 / 60_000, 2_000)], 1e-5),
+    ],
+)
+def test_sampled_gaussians_are_called_exact_within_a_billionth(
+    parts: list[tuple[float, float, int]], delta: float
+) -> None:
+    runs = [PoissonSampled(Gaussian(sigma), rate) * rounds for sigma, rate, rounds in parts]
+    found = sum(runs[1:], runs[0]).guarantee(delta=delta)
+    assert found.method == ("exact" if found.upper - found.lower <= 1e-9 * found.upper else "bound")
+    if len(parts) == 2 and parts[0][2] == 5:
+        assert 1e-9 < (found.upper - found.lower) / found.upper < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "rounds", "delta"),
+    [
+        (0.7090234538896791, 0.15954769958813136, 2, 0.12516161475494267),
+        (0.36541300988542674, 0.01897666341059849, 5, 0.0629631926117838),
+        (0.5985545230865299, 0.014372437958200092, 29, 0.08338017368630259),
+    ],
+)
+def test_levels_are_exact_where_delta_hardly_falls(sigma: float, rate: float, rounds: int, delta: float) -> None:
+    found = (PoissonSampled(Gaussian(sigma), rate) * rounds).guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-9 * found.upper
+
+
+def test_other_noise_is_called_exact_within_a_millionth() -> None:
+    sampled = PoissonSampled(Gaussian(1.06), 0.0356, relation="replace-one") * 20
+    found = sampled.guarantee(delta=7e-21)
+    assert found.method == "exact"
+    assert 1e-9 < (found.upper - found.lower) / found.upper < 1e-6
+
+
 def test_rare_losses_of_two_rounds_are_between_their_bounds() -> None:
     """The truth is 2.39162439e-5, by quadrature over both rounds."""
     found = (PoissonSampled(Gaussian(1.0), 1e-7) * 2).guarantee(delta=1e-14)

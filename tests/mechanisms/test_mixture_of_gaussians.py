@@ -258,3 +258,11 @@ def test_the_inverse_of_many_values_is_that_of_each() -> None:
     reached = np.isfinite(alone)
     np.testing.assert_allclose(found[::50][reached], alone[reached], rtol=1e-9)
     np.testing.assert_allclose(mixture.log(found[np.isfinite(found)]), values[np.isfinite(found)], atol=1e-9)
+
+
+@pytest.mark.parametrize(("sigma", "largest"), [(1.0, 1.0), (1e300, 1e300)])
+def test_a_shift_below_the_doubles_counts_as_the_least_of_them(sigma: float, largest: float) -> None:
+    found = (MixtureOfGaussians(sigma, (5e-324, largest), (0.5, 0.5)) * 10).guarantee(delta=1e-5)
+    still = (MixtureOfGaussians(sigma, (0.0, largest), (0.5, 0.5)) * 10).guarantee(delta=1e-5)
+    assert still.lower <= found.upper
+    assert found.lower <= found.upper <= still.upper * (1 + 1e-9)

@@ -451,3 +451,27 @@ def test_a_direction_that_no_line_reaches_does_not_hide_the_other(
     run = RandomAllocation(Gaussian(sigma), steps=steps) * 1
     assert run.delta(epsilon=epsilon) <= most
     assert run.delta(epsilon=epsilon) <= run.delta(epsilon=0.9 * epsilon)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epochs", "delta"),
+    [
+        (0.66781819120807, 1000, 10**12, 1e-5),
+        (0.66781819120807, 1000, 10**12, 0.9),
+        (1e13, 10**9, 10, 1e-8),
+        (1e20, 2, 10, 1e-8),
+        (1e20, 1000, 10, 1e-8),
+        (1e100, 3, 10, 1e-8),
+        (1.7e308, 2, 10, 1e-8),
+    ],
+)
+def test_neither_very_many_epochs_nor_very_much_noise_is_a_contradiction(
+    sigma: float, steps: int, epochs: int, delta: float
+) -> None:
+    found = (RandomAllocation(Gaussian(sigma), steps) * epochs).guarantee(delta=delta)
+    assert found.lower <= found.upper < math.inf
+    if epochs == 10**12:  # it is about the mean loss, from a tenth of the epochs on
+        short = (RandomAllocation(Gaussian(sigma), steps) * 10**8).guarantee(delta=delta)
+        assert found.upper > 10**4 * short.lower * 0.9
+    else:
+        assert found.upper < 1e-8

@@ -108,3 +108,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         Shuffled(Laplace(1.0), 10)
     with pytest.raises(UnsupportedError, match="by zero-out, the second by add-remove"):
         Shuffled(Gaussian(1.0), 10) + PoissonSampled(Gaussian(1.0), 0.1)
+
+
+def test_the_largest_noise_of_doubles_is_answered() -> None:
+    assert (Shuffled(Gaussian(1.7e308), 1000) * 2).guarantee(delta=1e-7).epsilon == 0.0

@@ -22,7 +22,7 @@ from dprounds.accounting.sums import LEAST_RESOLVED
 from dprounds.accounting.trade_off import false_negative_rates
 from dprounds.conversions import METHODS
 from dprounds.errors import NumericalError, UnsupportedError
-from dprounds.guarantee import GaussianSummary, Guarantee, is_exact
+from dprounds.guarantee import EXACT_WITHIN, GAUSSIANS_EXACT_WITHIN, GaussianSummary, Guarantee, is_exact
 
 __all__ = ["RUN_METHODS", "Account"]
 
@@ -106,6 +106,13 @@ class Account:
         return max(law.rounds for law in self.laws.values())
 
     @cached_property
+    def _exact_within(self) -> float:
+        """The width, as a part of epsilon, of the widest bracket that is called exact."""
+        parts = [part for law in self.laws.values() for part, _ in law.parts]
+        are_gaussians = all(part.turnable is not None or part.normal_distance is not None for part in parts)
+        return GAUSSIANS_EXACT_WITHIN if are_gaussians else EXACT_WITHIN
+
+    @cached_property
     def _largest_loss(self) -> float:
         return max(law.max_loss for law in self.laws.values())
 
@@ -163,7 +170,7 @@ class Account:
                 return replace(best, lower=lower)
             found = Bracket(min(found.lower, best.epsilon), min(found.upper, best.epsilon))
         lower, upper = Bracket(0.0, found.upper) if from_above else self._within_reach(delta, found)
-        by = "exact" if is_exact(lower, upper) else "bound"
+        by = "exact" if is_exact(lower, upper, self._exact_within) else "bound"
         return Guarantee(epsilon=upper, delta=delta, method=by, order=None, lower=lower, upper=upper)
 
     def _within_reach(self, delta: float, found: Bracket) -> Bracket:

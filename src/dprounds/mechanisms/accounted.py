@@ -95,7 +95,8 @@ class Accounted:
 
         Where the exact accountant cannot keep its promise and was not asked for by name, or where its bracket is wide
         and the best Rényi order proves less than its upper end, that order answers and `method` says ``"optimal"``.
-        Where its bracket is wider than a millionth of epsilon, `method` says ``"bound"``, by name or not.
+        Where its bracket is wider than a millionth of epsilon, or than a billionth if all noise is Gaussian, with
+        Poisson samples or without, `method` says ``"bound"``, by name or not.
 
         Examples
         --------

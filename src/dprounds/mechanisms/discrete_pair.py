@@ -189,8 +189,8 @@ class _Atoms:
         p, q, losses = p[order], q[order], losses[order]
         log_mass = log_ratio = 0.0
         if p.size:  # sums and their difference are exact up to one rounding each
-            log_mass = math.log1p(math.fsum([*p.tolist(), -1.0]))
-            log_ratio = math.log1p(math.fsum([*q.tolist(), *(-p).tolist()]) / math.fsum(p))
+            log_mass = _log_of_quotient(math.fsum(p), 1.0, math.fsum([*p.tolist(), -1.0]))
+            log_ratio = _log_of_quotient(math.fsum(q), math.fsum(p), math.fsum([*q.tolist(), *(-p).tolist()]))
         moved = 0.0
         if is_whole:  # the masses are those of two laws, divided by their sums
             moved, losses, log_ratio = abs(log_ratio), losses + log_ratio, 0.0
@@ -238,6 +238,11 @@ class _Atoms:
         value = float(self.p @ shares)
         error = float(self.p @ off) * (1.0 + 1e-9) + UNIT_ROUNDOFF * self.p.size * value + 5e-324
         return Bracket(max(value - error, 0.0), min(value + error, 1.0))
+
+
+def _log_of_quotient(part: float, whole: float, difference: float) -> float:
+    """``log(part / whole)`` to a few units of itself, given ``part - whole``, which is close where they are alike."""
+    return math.log1p(difference / whole) if abs(difference) <= 0.5 * whole else math.log(part) - math.log(whole)
 
 
 def _log_ratios(p: Array, q: Array) -> Array:

@@ -148,7 +148,8 @@ class MixtureOfGaussians(Accounted, Mechanism):
     def _mixture(self) -> Mixture:
         """In units of the largest shift."""
         largest = self._components[-1][0]
-        slopes = [shift / largest for shift, _ in self._components]
+        # a quotient below the doubles is raised to the least of them, which costs no less
+        slopes = [max(shift / largest, math.ulp(0.0)) for shift, _ in self._components]
         offsets = [0.5 * slope * (1.0 - slope) / self._noise / self._noise for slope in slopes]
         return Mixture(self._unmoved, tuple(p for _, p in self._components), tuple(slopes), tuple(offsets))
 

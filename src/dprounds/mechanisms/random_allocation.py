@@ -39,8 +39,9 @@ PART_OF_AXIS = 0.6
 MOST_ON_RAYS = 1.3
 LARGEST_T = 40.0
 # A mean of lognormal values has a window if its deviation is below the first number, and powers are known up to the
-# second one, or to all that are of use: the third, over the deviation.
+# second one, or to all that are of use: the third, over the deviation. Doubles do not resolve a much narrower one.
 WIDEST_WINDOW = 0.045
+NARROWEST_WINDOW = 1e-15
 LEAST_REACH = 66.0
 MOST_USED = 8.0
 # Where the deviation of a mean is below this, epochs are told apart by their largest value, and what is left
@@ -229,7 +230,8 @@ class RandomAllocation(Accounted, Mechanism):
             value += times * found.logs
             error += times * found.errors
         if not np.iscomplexobj(z):
-            return value.real, error
+            # where t is positive no K is below 0, but by rounding
+            return np.where(z.real > 0, np.maximum(value.real, 0.0), value.real), error
         return np.where(power.imag < 0, np.conj(value), value), error
 
     def _windows(self, direction: str) -> list[tuple[LognormalWindow, int]]:
@@ -243,7 +245,7 @@ class RandomAllocation(Accounted, Mechanism):
         ]
         suits = all(
             window.count > 1
-            and window.spread <= WIDEST_WINDOW
+            and NARROWEST_WINDOW <= window.spread <= WIDEST_WINDOW
             and window.most_power >= min(LEAST_REACH, MOST_USED / window.spread)
             and (window.deviation < LARGE_DEVIATION or window.is_resolved)
             for window, _ in found

@@ -164,8 +164,8 @@ def _largest_sum_cells(noise: float, steps: int, direction: str) -> CellsOf:
     Of t sums one is 2 with the record, and 1 if it is empty, and the others are 0: the largest is at most x with
     probability :math:`\Phi((x - m)/\sigma)\,\Phi(x/\sigma)^{t-1}`.
     """
-    x = np.linspace(-noise * normal_quantile(LOG_BELOW / (steps - 1)), 2.0 + REACH * noise, INTERVALS)
-    with_it, without = (_masses(x / noise, move / noise, steps) for move in (2.0, 1.0))
+    x = np.linspace(-normal_quantile(LOG_BELOW / (steps - 1)), 2.0 / noise + REACH, INTERVALS)  # over the noise
+    with_it, without = (_masses(x, move / noise, steps) for move in (2.0, 1.0))
     (p, p_error), (q, q_error) = (with_it, without) if direction == REMOVE else (without, with_it)
     return attack_cells(p, q, p_error, q_error)
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dprounds.errors import NumericalError
 from dprounds.numerics.complex_plane import log1p_at
 from dprounds.numerics.doubled import short_below, two_product, two_sum
 from dprounds.numerics.log_gamma import loggamma
@@ -64,6 +65,8 @@ LOG_AVERAGES = -40.0
 MOST_SHIFT = 1.5
 # Its strip of analyticity is used up to here.
 MOST_STRIP = 5.0
+# Nodes of an average.
+MOST_POINTS = 2**23
 # A ray may make averages' errors grow by so much more than its own angle does, in logarithms.
 LOG_STRIP_ROOM = 4.0
 # Averages are taken for nodes so close together at once.
@@ -123,6 +126,8 @@ class LognormalPowers:
         # The highest peak is that of X^n alone; the lowest that of exp(-uX/t) for the largest u.
         lowest = -sigma * max(right - 0.5 * self.deviation**2, 0.0) - self.deviation
         low, high = lowest - reach - 1.0, n * self.deviation + reach + 1.0
+        if not high - low < MOST_POINTS * distance:
+            raise NumericalError("A mean of so many lognormal values takes too long.")
         x: Array = distance * np.arange(
             math.floor(low / distance) - 1, math.ceil(high / distance) + 2, dtype=np.float64
         )

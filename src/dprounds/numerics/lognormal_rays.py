@@ -89,7 +89,7 @@ class LognormalRays(LognormalPowers):
     def most_power(self) -> float:
         """Largest real part of a power that is computed."""
         most = 0.5 + math.sqrt(0.25 + 2.0 * LARGEST_LOG_MOMENT) / self.deviation
-        return min(MOST_POWER, math.floor(most)) - LEAST_EXPONENT - 1.0
+        return math.floor(min(MOST_POWER, most)) - LEAST_EXPONENT - 1.0
 
     def _log_alias(self, period: Array | float, p_real: Array | float, angle: float, s: Array) -> Array:
         """*Aliases*: the logarithm of what the sum over nodes adds, relative to E[S^(Re w)].

@@ -55,7 +55,7 @@ def log_mixture_ulps(rate: float, v: Array, log_mix: Array) -> Array:
     own operations add a few units.
     """
     moved = mixture_share(rate, v) * np.abs(v)
-    return 8.0 + 4.0 * moved / np.maximum(np.abs(log_mix), np.finfo(float).tiny)
+    return 8.0 + 4.0 * (moved / np.maximum(np.abs(log_mix), np.finfo(float).tiny))
 
 
 def log_mixture_inverse(rate: float, log_mix: Array) -> Array:
@@ -169,7 +169,8 @@ class Mixture:
         target = np.where(reached, log_mix, 0.0)
         # each component alone is w at a v that is not below; the logarithm is convex, so Newton's method falls to v
         parts = zip(self.probabilities, self.slopes, self.offsets, strict=True)
-        v = np.min([(target - math.log(p) - offset) / slope for p, slope, offset in parts], axis=0)
+        with np.errstate(over="ignore"):  # far out of reach of doubles
+            v = np.min([(target - math.log(p) - offset) / slope for p, slope, offset in parts], axis=0)
         if log_mix.size > FEW and bool((np.diff(log_mix) >= 0).all()):
             # what reaches a larger value is not below either, and nearly always closer
             some = np.append(np.arange(STRIDE - 1, log_mix.size - 1, STRIDE), log_mix.size - 1)

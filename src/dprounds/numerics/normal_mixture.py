@@ -139,8 +139,9 @@ class NormalMixture:
         """The natural logarithm of the factors other than the exponentials of the error bound, over 4e-17."""
         if self.mixture.is_single:
             return DIGITS + math.log1p(0.1 * t)
-        apart = (min(self.sigma, WIDEST) ** 2 + 0.25 * (t + 3.0)) / self.mixture.slopes[0] ** 2
-        return LEAST_DIGITS + math.log(2.0 + 16.0 * (2.0 + apart))
+        # by logarithms, as the square of a slope may be below the doubles
+        log_apart = math.log(min(self.sigma, WIDEST) ** 2 + 0.25 * (t + 3.0)) - 2.0 * math.log(self.mixture.slopes[0])
+        return LEAST_DIGITS + float(np.logaddexp(math.log(34.0), math.log(16.0) + log_apart))
 
 
 def positive_step(pair: NormalMixture, t: float, s: float) -> float:

@@ -31,6 +31,9 @@ NARROW_EPSILON = 5e-10
 NEAR_LAST = 0.01
 # The part of delta that each error of levels is asked to stay below.
 LEVEL_TOLERANCE = 1e-10
+# Where delta hardly falls and epsilon is asked for, levels made with care may stay below a smaller part, down to this
+# part of that one.
+FLATTEST = 1e-3
 MOST_LEVELS_TRIED = 4
 # Levels made for a smaller epsilon serve larger ones better than the other way round.
 FIRST_LEVELS = 0.95
@@ -91,7 +94,10 @@ class ByLevels:
         make = partial(levels_near, part.turnable, rounds, epsilon=epsilon, tolerance=LEVEL_TOLERANCE)
         before = self.last if fine and self.last is not None else None
         if before is not None and abs(epsilon - before[0]) <= NEAR_LAST * epsilon:  # which was too wide
-            line = _narrower(before[1], partial(make, log_delta=log_delta, careful=True), epsilon)
+            value, slope = before[1].value_and_slope(epsilon)
+            flat = min(-epsilon * slope / value, 1.0) if self.log_delta is not None and value > 0 > slope else 1.0
+            careful = partial(make, tolerance=max(flat, FLATTEST) * LEVEL_TOLERANCE, log_delta=log_delta, careful=True)
+            line = _narrower(before[1], careful, epsilon)
             value, slope = line.value_and_slope(epsilon)
             reach = REACH_OF_LEVELS * epsilon
         else:
