@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
-from dprounds.accounting.by_events import ByEvents
 from dprounds.accounting.crude import about_saddle, crude_delta_at
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
 from dprounds.accounting.root import epsilon_by
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.sums import LEAST_RESOLVED, WithinDoubles
+from dprounds.accounting.ways.by_events import ByEvents
 from dprounds.accounting.ways.choice import Way, near_by_levels, near_by_lines, ways_to_sums
 from dprounds.accounting.ways.place import line_with_nodes_of, saddle_at_delta
 from dprounds.accounting.ways.sketch import Sketch
