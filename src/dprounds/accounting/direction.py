@@ -262,11 +262,10 @@ def _summed_epsilon(
     law: Composition, delta: float, before: Way | None, *, from_below: bool
 ) -> tuple[Bracket, Way | None]:
     """Epsilon by sums, and the way to them."""
-    rest = _rest(law, delta)
     try:
         found, before = _by_the_best_way(
             law,
-            lambda way: epsilon_by(way, _resolved(_rest(law, delta, way), delta), law.max_loss),
+            lambda way: epsilon_by(way, _rest(law, delta, way), law.max_loss),
             _start(before),
             from_below=from_below,
         )
@@ -276,43 +275,39 @@ def _summed_epsilon(
         if not law.max_loss < math.inf:
             # no way found a place by itself: they begin where Laplace's method puts epsilon
             with suppress(NumericalError), WithinDoubles():
-                near = saddle_at_delta(law, math.log(_resolved(rest, delta).lower)).epsilon
-                found = _narrowed(law, found, rest, near)
+                near = saddle_at_delta(law, math.log(_rest(law, delta).lower)).epsilon
+                found = _narrowed(law, found, delta, near)
             if not found.upper < math.inf:
                 raise
     else:
-        if not from_below and rest.lower > 0:
-            found = _narrowed(law, found, rest, found.upper)
+        if not from_below:
+            found = _narrowed(law, found, delta, found.upper)
     if found.upper == law.max_loss and is_wide(found):
         found = Bracket(max(found.lower, _below_cap(law, delta)), law.max_loss)
     return found, before
 
 
 def _rest(law: Composition, delta: float, way: Way | None = None) -> Bracket:
-    """Delta less the mass at infinity, to either side, for the sums of one way."""
+    """Delta less the mass at infinity, to either side, for the sums of one way; raises where nothing is left."""
     mass = _mass(law, way)
     if not mass:
         return Bracket(delta, delta)
-    return Bracket(
+    rest = Bracket(
         (delta - mass) * (1.0 - 2.0 * UNIT_ROUNDOFF), (delta - law.least_infinite_mass) * (1.0 + 2.0 * UNIT_ROUNDOFF)
     )
-
-
-def _resolved(rest: Bracket, delta: float) -> Bracket:
-    """The same, refused where nothing is left."""
     if not rest.lower > 0:
         raise NumericalError(f"delta {delta:g} exceeds the infinite mass by less than doubles resolve.")
     return rest
 
 
-def _narrowed(law: Composition, found: Bracket, rest: Bracket, near: float) -> Bracket:
+def _narrowed(law: Composition, found: Bracket, delta: float, near: float) -> Bracket:
     """A bracket of epsilon, and what is proven by ways that begin near an epsilon, as long as it is wide."""
     if not 0 < near < law.max_loss:
         return found
     for ways, limit in ((near_by_levels, WIDE_FOR_LEVELS), (near_by_lines, WIDE)):
         for way in ways(law, near) if is_wide(found, limit) else ():
             with suppress(NumericalError), WithinDoubles():
-                found = found.both(epsilon_by(way, rest, law.max_loss))
+                found = found.both(epsilon_by(way, _rest(law, delta, way), law.max_loss))
             if not is_wide(found, limit):
                 break
     return found
