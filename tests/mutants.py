@@ -561,6 +561,10 @@ MUTANTS: dict[str, Mutant] = {
         ),
         TRUNCATED,
     ),
+    "truncated_poisson_sampled: errors of a mixture": Mutant(
+        without("mechanisms.grouped_batches", "error_of_mixture", "saddle.steepest * (t + s)", "abs(saddle.value)"),
+        TRUNCATED,
+    ),
     "truncated_poisson_sampled: rounding of chances": Mutant(
         without(
             "mechanisms.truncated_poisson_sampled",
@@ -855,7 +859,7 @@ MUTANTS: dict[str, Mutant] = {
         zero("SPACING_ERROR", "numerics.rotations", value=1.0), ("tests/numerics/test_cumulant.py",)
     ),
     "rotations: LONGEST_PRODUCT": Mutant(
-        zero("LONGEST_PRODUCT", "numerics.rotations", value=2**30), ("tests/numerics/test_cumulant.py",)
+        zero("LONGEST_PRODUCT", "numerics.rotations", value=2**30), ("tests/numerics/test_rotations.py",)
     ),
     "levels: exponentials of B": Mutant(
         without(

@@ -19,6 +19,8 @@ from dprounds import (
     TruncatedPoissonSampled,
     UnsupportedError,
 )
+from dprounds.accounting.law import LOG_MOMENT_ERROR
+from dprounds.accounting.premises import sizes
 from dprounds.mechanisms.grouped_batches import mean_of_ceilings
 from tests.references import moments, truncated
 
@@ -212,3 +214,21 @@ def test_the_mean_of_ceilings_is_above_its_rounding() -> None:
         with mp.workdps(40):
             exact = mp.log1p(sum(mpf(w) * mp.expm1(mpf(float(row[0]))) for w, row in zip(weights, rows, strict=True)))
             assert exact <= mpf(found)
+
+
+@pytest.mark.parametrize(("noise", "most", "t"), [(1.1, 400, 6.0), (1.0, 340, 4.0), (0.7, 370, 3.0), (2.0, 280, 8.0)])
+def test_errors_of_a_mixture_are_at_least_those_of_its_parts(noise: float, most: int, t: float) -> None:
+    """Each part's M errs by its own size, which may be far above that of the mixture where the part is rare."""
+    step = TruncatedPoissonSampled(Gaussian(noise), 256 / 60_000, largest_batch=most, dataset_size=60_000)
+    law = step.law()
+    assert law.moment_error is not None
+    z = t + 1j * np.array([0.0, 0.5, 3.0])
+    whole = float(law.log_moment(np.array([t]))[0])
+    errors = np.zeros(3)
+    for weight, part in zip(step._parts.weights, step._parts.mechanisms, strict=True):
+        one = part.law() * 1
+        saddle = one.expand(t)
+        share = weight * math.exp(saddle.value - whole)
+        errors += share * LOG_MOMENT_ERROR * sizes(one, saddle, z.imag)
+    assert (law.moment_error(z) >= errors * (1.0 - 1e-9)).all()
+    assert (law.moment_error(z) <= 20.0 * errors).all()

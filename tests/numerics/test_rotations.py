@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dprounds.accounting.law import LOG_MOMENT_ERROR
 from dprounds.numerics import rotations as module
 from dprounds.numerics.rotations import products, rotated_sums, rotations
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
@@ -40,3 +41,12 @@ def test_a_product_is_made_of_parts_that_stay_in_one_thread(monkeypatch: pytest.
     monkeypatch.setattr(module, "MOST_IN_ONE_THREAD", 12)
     np.testing.assert_allclose(products(left, right), whole, rtol=1e-15)
     np.testing.assert_allclose(whole, left @ right.T, rtol=1e-15)
+
+
+@pytest.mark.parametrize("term", [0.1, 1.0 / 3.0, 0.9137])
+def test_a_million_equal_products_do_not_round_alike(monkeypatch: pytest.MonkeyPatch, term: float) -> None:
+    """Their sum errs by less than a fifth of what a line allows for, in however many threads it is made."""
+    monkeypatch.setattr(module, "MOST_IN_ONE_THREAD", 2**40)
+    number = 2**20
+    found = products(np.full((2, number), term + 0j), np.ones((2, number), dtype=np.complex128))
+    assert (np.abs(found / number - term) <= 0.2 * LOG_MOMENT_ERROR * term).all()

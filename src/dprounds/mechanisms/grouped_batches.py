@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.cells import Cells, CellsOf
-from dprounds.accounting.law import LossLaw
+from dprounds.accounting.law import LOG_MOMENT_ERROR, LossLaw
 from dprounds.numerics.complex_plane import Numbers, complex_expm1, log1p_at
 from dprounds.numerics.rounding import UNIT_ROUNDOFF
 
@@ -24,6 +24,7 @@ __all__ = [
     "Part",
     "cells_of_mixture",
     "chances_in_batch",
+    "error_of_mixture",
     "kept",
     "log_mean_exp",
     "mean_of_ceilings",
@@ -156,6 +157,20 @@ def log_mean_exp(weights: Sequence[float], exponents: Sequence[Numbers]) -> Numb
     if is_small.all():
         return small
     return np.where(is_small, small, top + np.log((means * np.exp(rows - top)).sum(axis=0)))
+
+
+def error_of_mixture(law: LossLaw, z: Numbers) -> Array:
+    r"""Bounds on the errors of M(z) relative to M(Re z), of a mixture of laws each of which has the usual ones.
+
+    The mean of :math:`|K_i(t)|`, each with its share of M(t), exceeds :math:`K(t)` by the relative entropy of those
+    shares to the weights, and that is at most that of the law tilted by t: together they are at most :math:`tK'(t)`.
+    """
+    found = np.empty(z.shape)
+    for t in np.unique(z.real).tolist():
+        at = z.real == t
+        saddle, s = (law * 1).expand(t), np.abs(z.imag[at])
+        found[at] = LOG_MOMENT_ERROR * (saddle.steepest * (t + s) + 0.5 * saddle.square * s * s)
+    return found
 
 
 def mean_of_ceilings(weights: Sequence[float], rows: Sequence[Array]) -> Array:

@@ -33,6 +33,7 @@ from dprounds.mechanisms.gaussian import Gaussian
 from dprounds.mechanisms.grouped_batches import (
     UNITS_OF_MEAN,
     cells_of_mixture,
+    error_of_mixture,
     log_mean_exp,
     mean_of_ceilings,
     mixed_law,
@@ -228,7 +229,7 @@ class TruncatedPoissonSampled(Accounted, Mechanism):
                 precision=LATTICE_PRECISION,
             )
         ceilings = [law.ceiling for law in laws]
-        return LossLaw(
+        found = LossLaw(
             of=self,
             log_moment=lambda z: self._mean([law.log_moment(z) for law in laws]),
             ceiling=None if None in ceilings else partial(self._ceiling, laws),
@@ -241,6 +242,7 @@ class TruncatedPoissonSampled(Accounted, Mechanism):
             most_nodes=min(law.most_nodes for law in laws),
             is_attained=False,
         )
+        return replace(found, moment_error=partial(error_of_mixture, found))
 
     @property
     def _seen(self) -> float:
