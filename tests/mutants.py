@@ -562,7 +562,11 @@ MUTANTS: dict[str, Mutant] = {
         TRUNCATED,
     ),
     "truncated_poisson_sampled: errors of a mixture": Mutant(
-        without("mechanisms.grouped_batches", "error_of_mixture", "saddle.steepest * (t + s)", "abs(saddle.value)"),
+        zero(
+            "error_of_mixture",
+            "mechanisms.truncated_poisson_sampled",
+            value=lambda law, z: 1e-13 * np.abs(law.log_moment(z)),
+        ),
         TRUNCATED,
     ),
     "truncated_poisson_sampled: rounding of chances": Mutant(
