@@ -311,6 +311,20 @@ def test_what_a_window_leaves_out_does_not_count_where_delta_is_as_small(
     assert run.delta(epsilon=found.upper) <= delta * (1 + 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("sigma", "steps", "epochs", "delta", "epsilon"),
+    [(1.13, 6558, 3, 1.35e-24, 0.9648910728), (1.144, 5135, 9, 2.25e-22, 0.8479158260)],
+)
+def test_large_negative_powers_are_known_where_smaller_ones_are_not(
+    sigma: float, steps: int, epochs: int, delta: float, epsilon: float
+) -> None:
+    """Only a large tilt takes large values away: a joining record needs no other powers at so small a delta."""
+    found = (RandomAllocation(Gaussian(sigma), steps) * epochs).guarantee(delta=delta)
+    assert found.method == "exact"
+    assert found.upper - found.lower <= 1e-9 * found.upper
+    assert found.upper == pytest.approx(epsilon, rel=1e-9)
+
+
 def test_a_delta_below_what_a_window_leaves_out_has_an_answer() -> None:
     run = RandomAllocation(Gaussian(1.717), 5020) * 302
     delta = 1e-25

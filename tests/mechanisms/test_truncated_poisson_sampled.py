@@ -27,9 +27,9 @@ from tests.references import moments, truncated
 Array = NDArray[np.float64]
 RELATIONS = ("add-remove", "zero-out", "replace-one")
 RATE, RECORDS = 256 / 60_000, 60_000
-EPSILONS = np.array([0.0, 0.3, 1.0, 2.0, 3.5])
-# A sum over a grid in place of an integral.
-GRID_ERROR = 1e-7
+EPSILONS = np.array([0.0, 0.3, 1.0, 2.5])
+# Of sums of a few hundred masses.
+ROUNDING = 1e-13
 
 
 def neighbours(others: tuple[float, ...], relation: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -38,20 +38,19 @@ def neighbours(others: tuple[float, ...], relation: str) -> tuple[tuple[float, .
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("rate", [0.15, 0.5, 0.9, 1.0])
-@pytest.mark.parametrize("noise", [0.6, 1.5])
+@pytest.mark.parametrize(("rate", "noise"), [(0.15, 1.5), (0.5, 0.6), (0.9, 0.6), (1.0, 1.5)])
 def test_one_round_is_below_its_bound_whatever_the_other_records_are(relation: str, rate: float, noise: float) -> None:
     best = 0.0
-    for records, most in itertools.product((2, 3, 4), (1, 2, 3)):
+    for records, most in ((2, 1), (2, 2), (3, 2), (4, 1), (4, 3)):
         step = TruncatedPoissonSampled(Gaussian(noise), rate, most, records, relation)
-        bounds = np.array([step.delta(epsilon=epsilon) for epsilon in EPSILONS])
+        bounds = np.asarray(step.profile(EPSILONS))
         # a data set of so many records, and one record less; and, if records join, one more
         for number in {records - 1, records if relation == "add-remove" else records - 1}:
             for others in itertools.combinations_with_replacement((-1.0, 0.0, 0.7), number):
                 p, q = (truncated.sums(data, rate, most) for data in neighbours(others, relation))
                 for one, other in ((p, q), (q, p)):
                     reached = truncated.excess(one, other, noise, np.exp(EPSILONS))
-                    assert (reached <= bounds + GRID_ERROR).all()
+                    assert (reached <= bounds + ROUNDING).all()
                     best = max(best, float((reached / np.maximum(bounds, 1e-9)).max()))
     assert best > 0.8
 
@@ -67,7 +66,7 @@ def test_lower_ends_are_reached_by_some_others(relation: str, rate: float, most:
         reached += [
             float(truncated.excess(*pair, 1.2, np.array([math.exp(found.lower)]))[0]) for pair in ((p, q), (q, p))
         ]
-    assert max(reached) >= 1e-2 - GRID_ERROR
+    assert max(reached) >= 1e-2 * (1 - 1e-3)  # of a sum over intervals
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -96,7 +95,7 @@ def test_simulated_attacks_are_between_both_ends(relation: str, most: int) -> No
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_moments_are_those_of_the_mixture(direction: str) -> None:
     """On the axis to the digits of K, however small, and off it as well as a line needs."""
-    for most, z in itertools.product((280, 330), (0.5, 3.0, 20.0, 3.0 + 4.0j, 0.7 + 30.0j)):
+    for most, z in ((280, 0.5), (330, 20.0), (330, 3.0 + 4.0j)):
         step = TruncatedPoissonSampled(Gaussian(1.1), RATE, most, RECORDS)
         weights, mechanisms = step._parts
         with mp.workdps(30):

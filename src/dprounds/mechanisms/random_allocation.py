@@ -57,8 +57,6 @@ LIMIT_STEP = 0.05
 MOST_EVENT_NODES = 2**10
 # From this deviation of one value's logarithm on, it is tried whether the largest power is known.
 LARGE_DEVIATION = 0.4
-# Smaller negative powers than this over the deviation of a mean are no use of a window then.
-LEAST_IN_SPREADS = 1.0
 # Lines are put no further out than this part of the largest power of a window.
 PART_OF_REACH = 0.62
 # Below this t = order - 1 the Rényi bound of a larger order, which is not smaller, is taken too: there the error of M
@@ -260,7 +258,7 @@ class RandomAllocation(Accounted, Mechanism):
             upward = power.real + 1j * np.abs(power.imag)
             value, error = np.zeros(z.size, dtype=np.complex128), np.zeros(z.size)
             if direction == ADD and any(
-                window.deviation >= LARGE_DEVIATION and z.real.max() * window.spread < LEAST_IN_SPREADS
+                window.deviation >= LARGE_DEVIATION and z.real.max() * window.spread < window.least_in_spreads
                 for window, _ in windows
             ):
                 return self._moments(z, direction)  # no tilt takes large values away

@@ -97,6 +97,8 @@ MOST_POWER_IN_SPREADS = 16.0
 MOST_USEFUL = 10.0
 # Of negative powers this part of the largest one is enough.
 PART_OF_NEGATIVE = 0.7
+# Of negative powers these are tried for the least one that is known, over the deviation of S.
+LEAST_NEGATIVE = (1.0, 1.5, 2.0)
 # An average of smaller modulus is raised to this, to bound what its error becomes in its t-th power.
 LEAST_AVERAGE = 0.01
 # Tilted laws are made at multiples of this over the deviation of S; for lines, of more powers than a few with one real
@@ -194,9 +196,21 @@ class LognormalWindow:
     @property
     def is_resolved(self) -> bool:
         """Whether the mean is known at the largest power, or at all negative ones that are of use."""
-        powers = [self.most_power] if self.is_cut else [-1.0 / self.spread, -PART_OF_NEGATIVE * self.most_power]
+        if self.is_cut:
+            return self._is_known(self.most_power)
+        return self.least_in_spreads < math.inf and self._is_known(-PART_OF_NEGATIVE * self.most_power)
+
+    @cached_property
+    def least_in_spreads(self) -> float:
+        """The least of some negative powers that are known, over the deviation of S; inf if none of them is.
+
+        Large values are taken away by a large tilt alone.
+        """
+        return next((least for least in LEAST_NEGATIVE if self._is_known(-least / self.spread)), math.inf)
+
+    def _is_known(self, power: float) -> bool:
         try:
-            self.means(np.array(powers, dtype=np.complex128))
+            self.means(np.array([power], dtype=np.complex128))
         except (NumericalError, ArithmeticError):
             return False
         return True
