@@ -43,8 +43,8 @@ DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
-# The part of epsilon that a lattice of a bound may cost in a picture: less than `WIDEST` of delta, of which the logarithm
-# falls by a dozen or two there.
+# The part of epsilon that a lattice of a bound may cost in a picture. It costs less than `WIDEST` of delta, since the
+# logarithm of that falls by a dozen or two there.
 PICTURED = 3e-5
 # Bounds of fewer rounds than the second of these, and of no fewer than the first, take coarser lattices in a picture.
 FEWEST_ROUNDS, FEW_ROUNDS = 4, 64
