@@ -17,6 +17,7 @@ from dprounds import (
     ZCDP,
     ApproximateDP,
     DiscreteGaussian,
+    FixedSizeSampled,
     Gaussian,
     Laplace,
     NumericalError,
@@ -508,3 +509,32 @@ def test_the_best_order_is_not_asked_for_an_attackers_curve_that_is_tight(monkey
 def test_of_nothing_released_an_attacker_finds_what_guessing_finds_and_no_rounding_above() -> None:
     nothing = PoissonSampled(Gaussian(1.0), 0.01) * 0
     assert nothing.true_positive_rate(0.01) == curves.trade_off_curve(nothing).true_positive_rate_at_one_percent == 0.01
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_pictures_of_few_batches_of_fixed_size_are_within_a_thousandth(relation: str) -> None:
+    """They take coarser lattices, which bound from above too: a fine one has a hundred thousand nodes."""
+    step = FixedSizeSampled(Gaussian(1.1), 256, 60_000, relation=relation)
+    curve = curves.epsilon_over_rounds(step, delta=1e-5, last=40, methods=["exact"], own=3)
+    shown = {int(n): float(e) for n, e in zip(curve.rounds, curve.epsilon["exact"], strict=True) if 0 < e < math.inf}
+    assert len(shown) >= 3
+    for rounds in sorted(shown)[-2:]:
+        own = (step * rounds).epsilon(delta=1e-5)
+        assert own * (1 - 1e-6) <= shown[rounds] <= own * (1 + 1e-3)
+    run = step * 40
+    rates = [0.01, 0.3]
+    pictured = curves.trade_off_curve(run, false_positive_rates=rates).false_negative_rate
+    assert pictured == pytest.approx(run.trade_off(np.array(rates)), rel=1e-3)
+
+
+def test_pictures_of_few_batches_of_fixed_size_take_few_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes: list[int] = []
+    table = Line._table
+
+    def counting(self: Line, epsilon: NDArray[np.float64]) -> Any:
+        nodes.append(self.values.size)
+        return table(self, epsilon)
+
+    monkeypatch.setattr(Line, "_table", counting)
+    curves.trade_off_curve(FixedSizeSampled(Gaussian(1.1), 256, 60_000) * 61)
+    assert max(nodes) < 30_000

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import Composition
 from dprounds.accounting.line import Line
+from dprounds.accounting.profile import Profile
 from dprounds.accounting.root import root_on
 from dprounds.accounting.sums import WithinDoubles
 from dprounds.accounting.ways.place import line_near, line_with_nodes_of, saddle_at_delta
@@ -42,6 +43,11 @@ DISTANCES = (1e-8, 1e-5, 0.4 * WIDEST)
 # Nodes that a picture's line may have. A sixteenth of what a number to publish may cost: where atoms make K fall slowly
 # the bracket is wider for it, by less than `WIDEST`.
 MOST_NODES = 2**12
+# The part of epsilon that a lattice of a bound may cost in a picture. It costs less than `WIDEST` of delta, since the
+# logarithm of that falls by a dozen or two there.
+PICTURED = 3e-5
+# Bounds of fewer rounds than the second of these, and of no fewer than the first, take coarser lattices in a picture.
+FEWEST_ROUNDS, FEW_ROUNDS = 4, 64
 # Of the runs that no line resolves, this many answer by themselves in any curve, a tenth of a second each.
 FEW_OWN = 4
 # The same where the integral of a profile answers, a fiftieth of a second each.
@@ -112,7 +118,16 @@ def _own_epsilon(run: Run, delta: float) -> float:
     """The exact epsilon of one run, without what the best order may prove below it: a curve knows that already."""
     if not run.infinite_mass < delta:
         return run.epsilon(delta=delta, method="exact")
-    return run.account.epsilon(delta).upper
+    account = run.account
+    if account.integrals is None or not FEWEST_ROUNDS <= run.rounds < FEW_ROUNDS:
+        return account.epsilon(delta).upper
+    # of so few rounds no attack comes near that would save one of the two
+    found = math.inf
+    with suppress(NumericalError):
+        found = _pictured_profile(run).epsilon(delta).upper
+    with suppress(NumericalError):
+        found = min(found, account.integrals.epsilon(delta, near=found if 0 < found < math.inf else 1.0))
+    return found if found < math.inf else account.epsilon(delta).upper
 
 
 def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
@@ -121,10 +136,18 @@ def exact_deltas(run: Run, epsilons: Array) -> tuple[Array, bool]:
     Errs upward. Tight deltas are within `WIDEST` of the truth, if some pair of neighbours attains the laws of the run.
     Others may be further above it, or inf where none is proven; a best order may then prove less.
     """
-    lower, upper = run.account.profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False, narrow=SHARED)
+    profile = _pictured_profile(run)
+    lower, upper = profile.deltas(epsilons, most_nodes=MOST_NODES, all_or_none=False, narrow=SHARED)
     with np.errstate(invalid="ignore"):  # inf where none is proven
         upper = np.minimum(upper, run.account.integrated_deltas(epsilons))
         return upper, bool(((upper < math.inf) & (upper - lower <= WIDEST * upper)).all())
+
+
+def _pictured_profile(run: Run) -> Profile:
+    """The profile, on coarser lattices where it is a bound that no neighbours attain: those of few rounds are fine."""
+    if run.account.integrals is None:
+        return run.account.profile
+    return Profile({direction: law.from_above(PICTURED) for direction, law in run.laws.items()})
 
 
 def _by_lines(run: Run, made_for: int, rounds: Sequence[int], delta: float) -> dict[int, float]:

@@ -110,6 +110,10 @@ function refuse(sentence) {
 }
 
 const epochsText = (count) => `${count.toLocaleString("en")} epoch${count === 1 ? "" : "s"}`;
+function fiveDigitsUp(value) {
+  const decimals = Math.max(0, 4 - Math.max(0, Math.floor(Math.log10(value))));
+  return (Math.ceil(value * 10 ** decimals) / 10 ** decimals).toFixed(decimals);
+}
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
 function showWords() {
@@ -121,7 +125,7 @@ function showWords() {
   const columns = [
     ["Batch size", (row) => row.batch_size.toLocaleString("en")], ["Rounds", (row) => row.rounds.toLocaleString("en")],
     ["Epochs", (row) => Number(row.epochs.toPrecision(4)).toLocaleString("en")],
-    ["Noise", (row) => (Math.ceil(row.noise_multiplier * 1e4) / 1e4).toFixed(4)], ["Above floor, %", (row) => (100 * row.excess).toFixed(1)],
+    ["Noise", (row) => fiveDigitsUp(row.noise_multiplier)], ["Above floor, %", (row) => (100 * row.excess).toFixed(1)],
     ["By Rényi, %", (row) => (100 * row.renyi_excess).toFixed(1)],
     ["Epochs to 10 %", (row) => (row.epochs_within === null ? "never" : row.epochs_within.toLocaleString("en"))],
   ];
