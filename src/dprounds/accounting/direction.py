@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dprounds.accounting.bracket import Bracket, Brackets
+from dprounds.accounting.by_events import ByEvents
 from dprounds.accounting.crude import about_saddle, crude_delta_at
 from dprounds.accounting.known_profile import known_epsilon, normal_delta
 from dprounds.accounting.law import Composition
@@ -48,6 +50,10 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 # which take a few milliseconds.
 WIDE = 1e-6
 WIDE_FOR_LEVELS = 1e-9
+# If more than this part of delta is left out, events are told apart.
+WIDE_BY_LEFT_OUT = 1e-9
+# Where the line of the other direction is further out than K is well known, one at this part of the largest t serves.
+WITHIN_REACH = 0.9
 # The first for each bracket of a row.
 POOR_IN_A_ROW = 0.5
 # Laplace's method is used from this number of rounds on, if the record is expected in at least the second of them. The
@@ -115,8 +121,8 @@ def delta_of(law: Composition, epsilon: float) -> Bracket:
             raise
         return known
     found = found if known is None else found.both(known)
-    found = Bracket(min(found.lower, law.seen), min(found.upper, law.seen))
-    return _proper(found)
+    found = _proper(Bracket(min(found.lower, law.seen), min(found.upper, law.seen)))
+    return _told_apart(law, found, found.upper, lambda way: way.sums(epsilon).at(epsilon)) if law.parts else found
 
 
 def _proper(found: Bracket) -> Bracket:
@@ -215,8 +221,14 @@ def epsilon_of(
 
     If it is wanted `from_below`, its upper end may be anything.
     """
+
+    def told_apart(found: Bracket) -> Bracket:
+        return _told_apart(law, found, delta, lambda way: epsilon_by(way, Bracket(delta, delta), math.inf))
+
     if not law.infinite_mass < delta:
-        return Bracket(math.inf, math.inf), before
+        # outputs that are left out count as an infinite loss from above alone
+        is_known = law.least_infinite_mass >= delta or not any(part.left_out for part, _ in law.parts)
+        return told_apart(Bracket(math.inf if is_known else 0.0, math.inf)), before
     if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
         return Bracket(0.0, 0.0), before
     closed = _closed_form(law)
@@ -230,7 +242,17 @@ def epsilon_of(
         if known is None:
             raise
         return known, before
-    return _proper(found if known is None else found.both(known)), way
+    return told_apart(_proper(found if known is None else found.both(known))), way
+
+
+def _told_apart(law: Composition, found: Bracket, delta: float, find: Callable[[ByEvents], Bracket]) -> Bracket:
+    """A bracket, and what is found of events, which leave out less, where what the law leaves out makes it wide."""
+    part, rounds = law.parts[0]
+    if len(law.parts) == 1 and part.events is not None and part.left_out * rounds > WIDE_BY_LEFT_OUT * delta:
+        with suppress(NumericalError), WithinDoubles():
+            # events state what they leave out, in place of the law
+            found = _proper(found.both(find(ByEvents(replace(part, left_out=0.0) * rounds))))
+    return found
 
 
 def _start(before: Way | None) -> float:
@@ -330,14 +352,15 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
     if closed is not None:
         return closed(epsilon).upper <= delta
     line = None if before is None else before.line
-    if line is not None and not line.t <= law.largest_t:
-        line = None  # it is of no use here
     with suppress(NumericalError), WithinDoubles():
         sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
         saddle: Saddle | float = start
         if law.most_nodes or not law.has_cells:  # else K is of no use
             # the two directions are much alike, so that the nodes of one line serve both
-            saddle = about_saddle(law, epsilon, start) if line is None else law.expand(line.t)
+            if line is None:
+                saddle = about_saddle(law, epsilon, start)
+            else:
+                saddle = law.expand(min(line.t, WITHIN_REACH * law.largest_t))
             if crude_delta_at(law, saddle, epsilon) <= delta:
                 return True
             if law.states_errors and _is_met_further_out(law, saddle.t, epsilon, delta):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -48,6 +49,7 @@ MOST_USED = 8.0
 WIDEST_WITH_EVENTS = 0.05
 LOG_MISSING = math.log(1e-11)
 LOG_OF_TWO = math.log(3e-10)
+LEAST_LEFT_OUT = 1e-9
 LEAST_REACH_OF_EVENTS = 0.5
 MOST_LIMIT = 13.0
 LIMIT_STEP = 0.05
@@ -275,13 +277,21 @@ class RandomAllocation(Accounted, Mechanism):
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._window_slopes, windows, direction),
-            events=partial(self._events, PART_OF_REACH * reach) if direction != ADD and self._has_events else None,
+            events=partial(self._events, PART_OF_REACH * reach, left_out)
+            if direction != ADD and self._has_events
+            else None,
         )
 
-    def _events(self, largest_t: float, times: int, log_delta: float) -> Events | None:
+    def _events_up_to(
+        self, largest_t: float, left_out: float, direction: str
+    ) -> Callable[[int, float], Events | None] | None:
+        """What tells epochs apart by their largest value, if that is known of them."""
+        return partial(self._events, largest_t, left_out) if direction != ADD and self._has_events else None
+
+    def _events(self, largest_t: float, left_out: float, times: int, log_delta: float) -> Events | None:
         """Epochs in which no value is above a limit, and such in which one value of one epoch is.
 
-        None where the line of the law itself, which goes up to `largest_t`, will do.
+        None where the line of the law itself, which goes up to `largest_t` and leaves out this probability, will do.
         The limit is where two values are above it with a probability that is next to nothing against delta; or one, if
         that is so high that it does not count at the powers that are wanted.
         """
@@ -289,7 +299,7 @@ class RandomAllocation(Accounted, Mechanism):
         epochs = repeats * times
         none = LimitedMean(mean.deviation, mean.count, True, _limit(mean, epochs, log_delta + LOG_MISSING, 1))
         wanted = math.sqrt(-2.0 * log_delta / epochs) / none.spread  # the saddle point of a normal law
-        if wanted <= largest_t:
+        if wanted <= largest_t and times * left_out <= LEAST_LEFT_OUT * math.exp(log_delta):
             return None
         if wanted <= none.most_power:
             return Events((self._event_law(none) * epochs,), epochs * none.left_out)
@@ -361,7 +371,9 @@ class RandomAllocation(Accounted, Mechanism):
             is_attained=self.participations == 1,
             most_nodes=MOST_NODES,
             slopes=partial(self._slopes, direction),
-            events=partial(self._events, MOST_ON_RAYS * largest_t) if direction != ADD and self._has_events else None,
+            events=partial(self._events, MOST_ON_RAYS * largest_t, 0.0)
+            if direction != ADD and self._has_events
+            else None,
         )
 
     @property
