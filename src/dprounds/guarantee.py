@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["EXACT_WITHIN", "GAUSSIANS_EXACT_WITHIN", "GaussianSummary", "Guarantee", "is_exact"]
@@ -14,7 +15,7 @@ GAUSSIANS_EXACT_WITHIN = 1e-9
 
 def is_exact(lower: float, upper: float, within: float = EXACT_WITHIN) -> bool:
     """Whether the truth, which is between `lower` and `upper`, is within this part of `upper`."""
-    return lower == upper or upper - lower <= within * upper
+    return lower == upper or (upper < math.inf and upper - lower <= within * upper)
 
 
 @dataclass(frozen=True, kw_only=True)

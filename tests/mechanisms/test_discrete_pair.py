@@ -40,3 +40,22 @@ def test_pairs_that_all_but_exclude_each_other_get_an_answer(masses: tuple[list[
     run = DiscretePair(*masses) * 10
     assert run.guarantee(delta=1e-5).epsilon > 100 or run.guarantee(delta=1e-5).epsilon == math.inf
     assert 0.99 < run.delta(epsilon=1.0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    "masses",
+    [
+        ([3.4789621984003496e-124, 1.0, 0.0], [4.330694290648606e-151, 1.0, 0.0]),
+        ([1.0, 0.0, 1.5854647296097792e-51], [1.0, 4.9398850972840607e-60, 1.4072305096902847e-34]),
+    ],
+)
+def test_pairs_that_are_all_but_equal_do_not_contradict_themselves(masses: tuple[list[float], list[float]]) -> None:
+    run = DiscretePair(*masses) * 20
+    found = run.guarantee(delta=1e-7)
+    assert found.lower <= found.upper <= 1e-9
+    assert run.delta(epsilon=0.0) <= 1e-14
+
+
+def test_an_outcome_that_is_impossible_under_both_laws_changes_nothing() -> None:
+    plain, longer = DiscretePair([0.3, 0.7], [0.6, 0.4]), DiscretePair([0.3, 0.7, 0.0], [0.6, 0.4, 0.0])
+    assert (plain * 7).guarantee(delta=1e-3) == (longer * 7).guarantee(delta=1e-3)

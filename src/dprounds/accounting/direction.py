@@ -49,6 +49,8 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 # which take a few milliseconds.
 WIDE = 1e-6
 WIDE_FOR_LEVELS = 1e-9
+# Where the line of the other direction is further out than K is well known, one at this part of the largest t serves.
+WITHIN_REACH = 0.9
 # The first for each bracket of a row.
 POOR_IN_A_ROW = 0.5
 # Laplace's method is used from this number of rounds on, if the record is expected in at least the second of them. The
@@ -128,8 +130,7 @@ def delta_of(law: Composition, epsilon: float) -> Bracket:
             raise
         return known
     found = found if known is None else found.both(known)
-    found = Bracket(min(found.lower, law.seen), min(found.upper, law.seen))
-    return _proper(found)
+    return _proper(Bracket(min(found.lower, law.seen), min(found.upper, law.seen)))
 
 
 def _proper(found: Bracket) -> Bracket:
@@ -234,7 +235,9 @@ def epsilon_of(
     If it is wanted `from_below`, its upper end may be anything.
     """
     if not law.infinite_mass_by_events < delta:
-        return Bracket(math.inf, math.inf), before
+        # outputs that are left out count as an infinite loss from above alone
+        is_known = law.least_infinite_mass >= delta or not any(part.left_out for part, _ in law.parts)
+        return Bracket(math.inf if is_known else 0.0, math.inf), before
     if not law.max_loss > 0 or law.seen <= delta:  # that the record is seen at all is no likelier
         return Bracket(0.0, 0.0), before
     closed = _closed_form(law)
@@ -356,14 +359,15 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
     if closed is not None:
         return closed(epsilon).upper <= delta
     line = None if before is None else before.line
-    if line is not None and not line.t <= law.largest_t:
-        line = None  # it is of no use here
     with suppress(NumericalError), WithinDoubles():
         sketch, start = (None, _start(before)) if line is not None else _sketched(law, epsilon, _start(before))
         saddle: Saddle | float = start
         if law.most_nodes or not law.has_cells:  # else K is of no use
             # the two directions are much alike, so that the nodes of one line serve both
-            saddle = about_saddle(law, epsilon, start) if line is None else law.expand(line.t)
+            if line is None:
+                saddle = about_saddle(law, epsilon, start)
+            else:
+                saddle = law.expand(min(line.t, WITHIN_REACH * law.largest_t))
             if crude_delta_at(law, saddle, epsilon) <= delta:
                 return True
             if law.states_errors and _is_met_further_out(law, saddle.t, epsilon, delta):

@@ -182,7 +182,7 @@ class _Atoms:
     @classmethod
     def of(cls, p: Array, q: Array) -> _Atoms:
         both = (p > 0) & (q > 0)
-        infinite, is_whole = math.fsum(p[~both]), bool(both.all())
+        infinite, is_whole = math.fsum(p[~both]), not ((p > 0) ^ (q > 0)).any()
         p, q = p[both], q[both]
         losses = _log_ratios(p, q)
         order = np.argsort(losses, kind="stable")
@@ -228,7 +228,12 @@ class _Atoms:
             value = self.law.real_cumulant(z.real)
         if self.log_ratio:
             value = value - z * self.log_ratio
-        return value + self.log_mass if self.infinite_mass else value
+        if self.infinite_mass:
+            return value + self.log_mass
+        if np.iscomplexobj(z):
+            return value
+        # rounding may put K of tiny losses below 0, or above what the largest loss allows: it is between these
+        return np.where(z.real > 0, np.clip(value.real, 0.0, np.maximum(z.real, 0.0) * self.largest), value.real)
 
     def excess(self, level: float) -> Bracket:
         """The sum of p (1 - exp(level - loss)) over the losses above the level: no term is negative."""

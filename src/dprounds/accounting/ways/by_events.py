@@ -29,6 +29,7 @@ MOST_GUESSES = 3
 LOG_ROOM = 2.0
 # Rough deltas are made of so many values of K, from this part of the largest t on.
 ROUGH_POINTS = 48
+LEAST_POINTS = 3
 LEAST_T = 1.0 / 32.0
 LOG_WORTH = 0.7
 LEAST_BEND = 1e-12
@@ -49,6 +50,8 @@ class _Rough:
         if values is None:
             raise no_line()
         known = np.isfinite(values)
+        if np.count_nonzero(known) < LEAST_POINTS:
+            raise no_line()
         return cls(t[known], values[known])
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,8 @@ LOG_WORTH = 0.25
 SAME_PLACE = 0.01
 # Nodes of a line that ends where it is seen to be small.
 MOST_UNPROVEN_NODES = 2**12
+# Where a line next to the largest t of a law cannot be made, one at this part of it may be.
+WITHIN_REACH = 0.8
 
 
 @dataclass
@@ -140,14 +143,22 @@ class ByLine:
     def _near(self, saddle: Saddle, epsilon: float, log_delta: float) -> Line:
         if self.watched:
             return watched_line(self.law, saddle, epsilon=epsilon, log_delta=log_delta)
-        return line_near(
+        near = partial(
+            line_near,
             self.law,
-            saddle,
             epsilon=epsilon,
             log_delta=log_delta,
             most_nodes=self.most_nodes,
             smoothed=self.smoothed,
         )
+        try:
+            return near(saddle)
+        except NumericalError:
+            nearer = WITHIN_REACH * self.law.largest_t
+            if not (self.law.states_errors and nearer < saddle.t):
+                raise
+        # next to the largest t, K may not be known at the points that bound the aliases
+        return near(self.law.expand(nearer))
 
 
 def _roughly(law: Composition, log_delta: float) -> float | None:

@@ -61,6 +61,8 @@ WORTH_MOVING = 1.5
 # on the axis, no further than this part of t.
 BEYOND_LARGEST = 1.5
 FARTHEST_COSTLY = 0.6
+# Nodes at a smaller t than that of the line whose nodes they are: so much closer, besides the quotient of both.
+CLOSER = 0.5
 # A coarse line ends where the summands fall below this part of the first one.
 LOG_COARSE = math.log(1e-6)
 # A virtual Gaussian of more variance than this blurs epsilon by ten, which makes the lower bound useless.
@@ -241,14 +243,17 @@ def line_until_small(law: Composition, saddle: Saddle, *, epsilon: float, log_de
 def line_with_nodes_of(law: Composition, other: Line, saddle: Saddle, *, coarse: bool = False) -> Line:
     """The line of a law on the nodes of another one's line, for upper bounds: it knows no side, so no lower bound.
 
-    The saddle point is at the t of that line. A `coarse` one takes every second node, as long as these count for
-    something: a few millionths of delta are too much then. Raises `NumericalError` where the nodes are those of a
-    lattice, or the other line ends by a virtual Gaussian.
+    The saddle point is at the t of that line, or at a smaller one, where nodes are closer. A `coarse` one takes every
+    second node, as long as these count for something: a few millionths of delta are too much then. Raises
+    `NumericalError` where the nodes are those of a lattice, or the other line ends by a virtual Gaussian.
     """
     if law.lattice is not None or other.lattice is not None or other.variance or not law.most_nodes:
         raise NumericalError("No line of another direction serves here.")
     step, number = other.step, other.values.size
-    if coarse:
+    if saddle.t < other.t:  # aliases fall by less there
+        step *= CLOSER * saddle.t / other.t
+        number = math.ceil((number - 1) * other.step / step) + 1
+    elif coarse:
         sizes_of_other = other.values.real - np.log(np.abs(other.nodes * (1.0 + other.nodes)))
         number = int(np.flatnonzero(sizes_of_other >= sizes_of_other[0] + LOG_COARSE)[-1]) // 2 + 2
         step = 2.0 * step
