@@ -851,7 +851,9 @@ MUTANTS: dict[str, Mutant] = {
         "(sum(value.real for value in values) + truncation / v)", "sum(value.real for value in values)"
     ),
     "checker: infinite mass": checker_with("    return 1 - math.prod((", "    return 0 * math.prod(("),
-    "checker: losses that end": checker_with("_require(largest_loss <= epsilon,", "_require(True,"),
+    "checker: losses that end": checker_with(
+        "_require(math.inf not in losses and sum(losses) <= epsilon,", "_require(True,"
+    ),
     "checker: losses above a grid": checker_with("[*chords, arb(0)]", "[*chords, chords[-1] if chords else arb(0)]"),
     "checker: losses below a grid": checker_with("[(rows[0][1] - 1) / rows[0][0], *chords]", "[arb(-1), *chords]"),
     "checker: the mass at infinity of a round": checker_with("1 - finite * least", "1 - least"),
@@ -904,8 +906,8 @@ MUTANTS: dict[str, Mutant] = {
         "/ (2 * self.steps * self.variance)", "/ (self.steps * self.variance)"
     ),
     "checker: the Gamma of allocation": checker_with("return z.rgamma()", "return 0 * z + 1"),
-    "checker: the number of steps": checker_with("+ error) ** self.steps for", "+ error) for"),
-    "checker: the step of scales": checker_with("factors = [h * (means", "factors = [(means"),
+    "checker: the number of steps": checker_with("+ box) ** self.steps for", "+ box) for"),
+    "checker: the step of scales": checker_with("[self.step / self.variance * (means", "[(means"),
     "checker: repeats of an allocation": checker_with(' / part.get("repeats", 1)', ""),
     "checker: the other direction": checker_with("_delta(parts, ADD, -epsilon,", "_delta(parts, ADD, epsilon,"),
     "checker: a direction of allocation": checker_with(

@@ -9,7 +9,7 @@ from typing import Any
 
 import mpmath as mp
 import pytest
-from flint import acb, arb, ctx
+from flint import acb, arb, arb_poly, ctx
 
 from dprounds import ApproximateDP, Gaussian, PoissonSampled, RandomAllocation, UnsupportedError
 from dprounds.certificates import certify, certify_rdp, checker, evidence
@@ -111,6 +111,21 @@ def test_a_strip_that_turns_values_too_far_is_refused() -> None:
             two_steps(4, strip=Fraction(strip))  # at a whole power the power of a negative cosine would be a number
     with pytest.raises(RefusedError, match="strip"):
         checker._read("strip", "5", checker.OVER_Y["strip"])
+
+
+def test_what_is_multiplied_is_never_much_narrower_than_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of polynomials of balls of very different radii, as of 0 and of e^-e^99, would take minutes."""
+    polynomials: list[list[Any]] = []
+
+    def multiplied(balls: list[Any]) -> Any:
+        polynomials.append(balls)
+        return arb_poly(balls)
+
+    monkeypatch.setattr(checker, "arb_poly", multiplied)
+    with pytest.raises(RefusedError, match="quadrature"):
+        two_steps(first=-100, last=3000)
+    assert len(polynomials) == 2
+    assert all(ball.rad() >= arb(2) ** -200 for balls in polynomials for ball in balls)
 
 
 def test_both_sides_of_both_directions_bracket_two_steps() -> None:

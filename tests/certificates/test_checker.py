@@ -6,6 +6,7 @@ import ast
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,8 +82,17 @@ def test_a_terminal_without_greek_letters_is_told_too(tmp_path: Path, mnist: dic
 def test_the_theory_page_shows_lines_of_the_checker() -> None:
     page = (Path(__file__).parents[2] / "docs/theory/certificates.md").read_text()
     shown = [line for block in page.split("```text\n")[1:] for line in block.partition("```")[0].splitlines()]
-    assert len(shown) > 20
+    assert len(shown) > 60
+    assert all(line.strip() for line in shown)
     assert set(shown) <= set(SOURCE.read_text().splitlines())
+
+
+def test_what_the_checker_cites_is_proven_on_the_theory_page_and_no_more() -> None:
+    page = (Path(__file__).parents[2] / "docs/theory/certificates.md").read_text()
+    lists = re.findall(r"\[([1-9][0-9]*[ab]?(?:, [1-9][0-9]*[ab]?)*)\]", SOURCE.read_text())
+    cited = {number for numbers in lists for number in numbers.split(", ")}
+    assert cited == set(re.findall(r"^\*\*\[([0-9]+[ab]?)[] ]", page, re.MULTILINE))
+    assert len(cited) > 15
 
 
 # --- What is refused.
@@ -221,6 +231,18 @@ def test_what_is_no_certificate_is_refused(data: bytes) -> None:
 def test_a_field_given_twice_is_refused(mnist: dict[str, Any]) -> None:
     with pytest.raises(RefusedError, match="twice"):
         check(encoded(mnist).replace(b'"epsilon":', b'"epsilon": "99", "epsilon":', 1))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_losses_beyond_the_doubles_are_no_crash(order: int) -> None:
+    """A largest loss of 1e999 next to one without end: their sum is not to be a double."""
+    laplace = {"mechanism": "laplace", "rounds": 1, "noise_multiplier": "1e-999"}
+    run = [laplace, {"mechanism": "gaussian", "rounds": 1, "noise_multiplier": "1"}][::order]
+    claim = {"kind": "approximate-dp", "run": run, "relation": None, "epsilon": "1", "delta": "1e-5"}
+    claim |= {"lower_epsilon": None}
+    evidence = {"remove": None, "lower": None}
+    with pytest.raises(RefusedError, match="A line is missing"):
+        check(encoded({"format": checker.FORMAT, "version": 1, "claim": claim, "evidence": evidence}))
 
 
 def test_a_check_that_would_take_long_is_refused(mnist: dict[str, Any]) -> None:

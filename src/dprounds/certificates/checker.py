@@ -138,11 +138,11 @@ class _Sum:
         self.odds = [((2 * each - 1) / (2 * self.variance)).exp() * self.rate for each in x]
         if self.steps is None:
             factors, logs = self.normal, [(1 - self.rate + odds).log() for odds in self.odds]
-        else:  # Gamma(z) M(z), over y = x / variance, by means of exp(-e^y X / t) in fixed point, as 1 + … - 1 has it
-            error = arb(0, 2 * self.normal[0] / (self.normal[1] / self.normal[0] - 1) + 2 * self._growth(q["strip"]))
-            means = arb_poly([1 + n - 1 for n in self.normal]) * arb_poly([1 + (-odds).exp() - 1 for odds in self.odds])
-            h, logs = self.step / self.variance, [-each / self.variance for each in x[reach:-reach]]
-            factors = [h * (means[2 * reach + n] + error) ** self.steps for n in range(len(logs))]
+        else:  # Gamma(z) M(z), over y = x / variance, by means of exp(-e^y X / t); in fixed point, by a 1 with an error
+            one, logs = arb(1, arb(2) ** -ctx.prec), [-each / self.variance for each in x[reach:-reach]]
+            means = arb_poly([one + n - 1 for n in self.normal]) * arb_poly([one + (-o).exp() - 1 for o in self.odds])
+            box = arb(0, 2 * self.normal[0] / (self.normal[1] / self.normal[0] - 1) + 2 * self._growth(q["strip"]))
+            factors = [self.step / self.variance * (means[2 * reach + n] + box) ** self.steps for n in range(len(logs))]
         self.weights = [factor * (self.power * u).exp() for factor, u in zip(factors, logs, strict=True)]
         self.terms = [(weight, sign * u) for weight, u in zip(self.weights, logs, strict=True)]
         # Beyond the first and the last node terms fall at least as fast as these do there [5b].
@@ -319,8 +319,8 @@ def _approximate_dp(claim: Values, evidence: object) -> None:
             delta, is_lower = _ball(given["delta"]), name == "lower"
             epsilon = given["lower_epsilon" if is_lower else "epsilon"]
             if line is None:  # then no finite loss may exceed epsilon [8]
-                largest_loss = sum(part["rounds"] * part["largest_loss"] for part in parts)
-                _require(largest_loss <= epsilon, f"A line is missing ({name}).")
+                losses = [part["rounds"] * part["largest_loss"] for part in parts]
+                _require(math.inf not in losses and sum(losses) <= epsilon, f"A line is missing ({name}).")
             proof = _on_lattice if line and "grids" in line else _delta
             bound = (
                 proof(parts, line.get("direction", name), epsilon, line, is_lower) if line else _infinite_mass(parts)
