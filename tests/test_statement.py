@@ -29,7 +29,7 @@ from dprounds import (
     RdpCurve,
     UnsupportedError,
 )
-from dprounds.certificates import certify, certify_rdp
+from dprounds.certificates import certify, certify_rdp, verify
 from dprounds.mechanisms import Mechanism, Run
 from dprounds.statement import METHODS, SAMPLINGS, Statement, rounded_down, rounded_up
 
@@ -130,10 +130,18 @@ def test_every_sentence_is_true(name: str) -> None:
     assert ("clipped" in assumed) == bool(in_units)
     assert ("drawn with the stated probabilities" in assumed) == (name == "MixtureOfGaussians")
     assert ("described by a guarantee" in assumed) == any(not hasattr(each, "noise_multiplier") for each in inner)
-    assert ("entered the batch independently" in assumed) == ("poisson" in (run.sampling or ""))
+    ways = {
+        "poisson": "with the stated probability, independently of all other records and of other rounds",
+        "fixed-size": "without replacement, independently of other rounds",
+        "shuffled": "in a random order that was drawn anew",
+        "allocation": "of the other records and of other epochs; a draw was used again only where repeats",
+    }
+    assert {way for way, words in ways.items() if words in assumed} == {*filter(None, (run.sampling or "").split(", "))}
+    assert ("was kept secret." in assumed) == (run.sampling is not None)
     assert ("bounded for the same neighbours" in assumed) == (name == "mixture")
     assert "without looking at the data" in assumed
-    assert "Certificate" not in clauses
+    assert clauses["Certificate"] == "None. All numbers here were computed in floating point."
+    assert "proven" not in clauses["Accounting"]
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -163,9 +171,43 @@ def test_a_certificate_is_stated_with_its_hash() -> None:
     found = SGD.statement(certificate=claim)
     assert found.epsilon == claim.claimed["epsilon"]
     assert f"SHA-256 {claim.sha256}" in found.clauses["Certificate"]
+    assert "It proves ε and δ; all other numbers" in found.clauses["Certificate"]
     assert "ball arithmetic" in found.clauses["Accounting"]
     shuffled = Laplace(20.0) * 2 + Gaussian(9.0) * 3
     assert certify(Gaussian(9.0) * 3 + Laplace(20.0) * 2, delta=1e-5).is_about(shuffled)
+
+
+def test_a_certificate_where_the_library_has_a_renyi_bound_alone_is_not_called_one() -> None:
+    run = ApproximateDP(0.3, 1e-6) * 4 + PoissonSampled(Gaussian(1.0), 0.01) * 3
+    claim = certify(run, delta=1e-5)
+    found = run.statement(certificate=claim)
+    assert run.statement(delta=1e-5).order is not None
+    assert (found.method, found.order) == ("bound", None)
+    assert found.clauses["Accounting"].startswith(
+        "An upper bound on the privacy losses of all rounds together. The guar"
+    )
+
+
+def test_a_certificate_whose_numbers_are_fractions_is_stated_in_decimals(tmp_path: Path) -> None:
+    document = json.loads(certify(Gaussian(20.0) * 500, delta=1e-5).text)
+    document["claim"] |= {"epsilon": "1495021/300000", "delta": "1/99999"}
+    (tmp_path / "claim.json").write_text(json.dumps(document))
+    claim = verify(tmp_path / "claim.json")
+    assert (claim.epsilon, claim.delta) == (1495021 / 300000, 1 / 99999)
+    found = (Gaussian(20.0) * 500).statement(certificate=claim)
+    assert (found.epsilon, found.delta) == ("4.9835", "0.000010001")
+    assert Fraction(found.epsilon) >= Fraction(1495021, 300000)
+
+
+def test_a_mechanism_of_ones_own_cannot_add_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gaussian, "__repr__", lambda self: "Gaussian(9)\nGuarantee: none \u2028 ε = 0")
+    found = (Gaussian(20.0) * 500).statement(delta=1e-5)
+    assert len(str(found).splitlines()) == len(found.clauses)
+
+
+def test_long_lists_are_shortened_in_latex_too() -> None:
+    pair = DiscretePair((1 / 400,) * 400, (1 / 400,) * 400)
+    assert "\\ldots{} (shortened)" in (pair * 2).statement(delta=1e-5).latex()
 
 
 @pytest.mark.parametrize(
@@ -176,6 +218,7 @@ def test_a_certificate_is_stated_with_its_hash() -> None:
         (lambda: (SGD * 2).statement(certificate=certify(SGD, delta=1e-5)), ParameterError),
         (lambda: (DiscreteGaussian(3.0) * 2).statement(certificate=certify(SGD, delta=1e-5)), ParameterError),
         (lambda: SGD.statement(certificate=certify_rdp(SGD, order=2.0)), ParameterError),
+        (lambda: SGD.statement(certificate=certify(SGD, delta=1e-5), method="moments"), ParameterError),
         (lambda: SGD.statement(delta=1e-6, certificate=certify(SGD, delta=1e-5)), ParameterError),
         (lambda: (Gaussian(1.0) * 2).statement(delta=0.0), InfeasibleError),
         (

@@ -9,10 +9,10 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any, Protocol
 
-__all__ = ["FALSE_ALARMS", "Certificate", "Statement", "rounded_down", "rounded_up"]
+__all__ = ["FALSE_ALARMS", "Certificate", "Statement", "as_decimal", "rounded_down", "rounded_up"]
 
 # The share of false alarms at which an attacker is described.
 FALSE_ALARMS = 0.01
@@ -27,13 +27,15 @@ NEIGHBOURS = {
 }
 OWN_NEIGHBOURS = "the data sets that were taken for neighbours when each release was bounded"
 SAMPLINGS = {
-    "poisson": "In every sampled round each record entered the batch independently of all others, with the stated "
-    "probability; batches were neither shuffled nor of a fixed size.",
-    "fixed-size": "Every round drew a batch of the stated size, uniformly and without replacement, independently of "
-    "other rounds.",
-    "shuffled": "Every epoch went through all records once, in a random order that was drawn anew.",
-    "allocation": "Each record joined random steps of every epoch as stated, independently of the other records.",
+    "poisson": "In every round that was sampled at a rate each record entered the batch with the stated probability, "
+    "independently of all other records and of other rounds; batches were neither shuffled nor of a fixed size.",
+    "fixed-size": "Every round of a fixed size drew a batch of the stated size, uniformly and without replacement, "
+    "independently of other rounds.",
+    "shuffled": "Every shuffled epoch went through all records once, in a random order that was drawn anew.",
+    "allocation": "Each record joined random steps of every epoch as stated, independently of the other records and of "
+    "other epochs; a draw was used again only where repeats are stated.",
 }
+SECRET = "Which records a batch held, and how many where that is random, was kept secret."
 METHODS = {
     "optimal": "the optimal conversion (Asoodeh et al. 2020)",
     "closed-form": "the closed form of Asoodeh et al. (2020)",
@@ -65,6 +67,7 @@ LATEX = {
     "μ": "$\\mu$",
     "×": "$\\times$",
     "é": "\\'e",
+    "…": "\\ldots{}",
 }
 
 
@@ -74,6 +77,10 @@ class Certificate(Protocol):
     @property
     def sha256(self) -> str:
         """Of the certificate's text."""
+
+    @property
+    def delta(self) -> float:
+        """The delta that is claimed, as the nearest double."""
 
     @property
     def claimed(self) -> Mapping[str, Any]:
@@ -105,6 +112,21 @@ def rounded_up(value: float, digits: int = DIGITS) -> str:
 def rounded_down(value: float, digits: int = DIGITS) -> str:
     """A number of so many digits that is not above `value`, as text."""
     return _rounded(value, digits, ROUND_FLOOR)
+
+
+def as_decimal(claimed: str) -> str:
+    """A number of a certificate as a decimal; a fraction, which a certificate may hold, is rounded up.
+
+    Examples
+    --------
+    >>> as_decimal("1e-05"), as_decimal("1/3")
+    ('1e-05', '0.33334')
+    """
+    numerator, _, denominator = claimed.partition("/")
+    if not denominator:
+        return claimed
+    near = Context(prec=DIGITS, rounding=ROUND_CEILING).divide(Decimal(numerator), Decimal(denominator))
+    return str(near).lower()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +184,7 @@ class Statement:
             *([SHIFTED] if self.has_shifts else []),
             *([KEPT] if self.has_guarantees else []),
             *(SAMPLINGS.get(way, f"Batches were drawn as stated, by {way}.") for way in ways),
+            *([SECRET] if ways else []),
             *([SAME_NEIGHBOURS] if self.is_partly_related else []),
             *ALWAYS_ASSUMED,
         )
@@ -185,8 +208,12 @@ class Statement:
         found["Accounting"] = self._accounting
         found["Assumed, not checked"] = " ".join(self.assumed)
         found["Software"] = f"dprounds {self.version}."
+        found["Certificate"] = "None. All numbers here were computed in floating point."
         if self.certificate is not None:
-            found["Certificate"] = f"SHA-256 {self.certificate}; dprounds verify checks it."
+            found["Certificate"] = (
+                f"SHA-256 {self.certificate}; dprounds verify checks it. It proves ε and δ; all other numbers here "
+                "were computed in floating point."
+            )
         return found
 
     @property
@@ -199,7 +226,7 @@ class Statement:
         rest = "" if self.lower == "0" else f" For the worst mechanism of this description ε is not below {self.lower}."
         proven = "" if self.certificate is None else " The guarantee is proven in ball arithmetic."
         if self.method == "exact":
-            return f"The privacy losses of all rounds together, with a proven error.{proven}{rest}"
+            return f"The privacy losses of all rounds together, with a bound of the error.{proven}{rest}"
         if self.method == "bound":
             return f"An upper bound on the privacy losses of all rounds together.{proven}{rest}"
         by = METHODS.get(self.method, self.method)

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -84,7 +85,8 @@ class Claim:
     def _claimed(self, name: str) -> float:
         if name not in self.claimed:
             raise AttributeError(f"a claim of kind {self.claimed['kind']} has no {name}")
-        return float(self.claimed[name])
+        text = self.claimed[name]
+        return float(Fraction(text)) if "/" in text else float(text)
 
     @cached_property
     def sha256(self) -> str:

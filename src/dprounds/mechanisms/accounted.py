@@ -16,7 +16,7 @@ from dprounds._validate import EPSILON, FAILURE_MASS, Interval, real, real_array
 from dprounds.accounting.answers import RUN_METHODS, Account
 from dprounds.errors import InfeasibleError, NumericalError, ParameterError, UnsupportedError
 from dprounds.guarantee import GaussianSummary, Guarantee
-from dprounds.statement import FALSE_ALARMS, Certificate, Statement, rounded_down, rounded_up
+from dprounds.statement import FALSE_ALARMS, Certificate, Statement, as_decimal, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from dprounds.mechanisms.base import Run
@@ -196,7 +196,7 @@ class Accounted:
         delta
             Failure mass, in [0, 1); that of the certificate if there is one.
         method
-            The bound; exact where there is a moment function by default.
+            The bound; exact where there is a moment function by default. Not with a certificate.
         certificate
             A claim of `dprounds.certificates` about this run: its epsilon and delta are stated, with its SHA-256.
 
@@ -211,10 +211,12 @@ class Accounted:
         if certificate is not None:
             if not certificate.is_about(run):
                 raise ParameterError("certificate must be one of (ε, δ) about this run.")
-            claimed = certificate.claimed
-            if delta is not None and float(claimed["delta"]) != delta:
+            if method is not None:
+                raise ParameterError("method must be left out where a certificate is given: its epsilon is stated.")
+            claimed = {name: as_decimal(certificate.claimed[name]) for name in ("epsilon", "delta")}
+            if delta is not None and certificate.delta != delta:
                 raise ParameterError(f"delta must be that of the certificate, {claimed['delta']}, got {delta}.")
-            delta = float(claimed["delta"])
+            delta = certificate.delta
         if delta is None:
             raise ParameterError("delta is missing: a statement needs it, or a certificate.")
         found = run.guarantee(delta=delta, method=method)
@@ -246,8 +248,9 @@ class Accounted:
             detected=rounded_up(min(100.0 * detected * (1.0 + 1e-12), 100.0), 3),
             mu=rounded_up(mu.mu) if mu is not None and is_known else None,
             mu_delta=rounded_up(mu.delta) if mu is not None and is_known else None,
-            method=found.method,
-            order=None if found.order is None else f"{found.order:.5g}",
+            # a certificate bounds privacy losses, also where the library has a Rényi bound alone
+            method=found.method if certificate is None or found.method == "exact" else "bound",
+            order=None if found.order is None or certificate is not None else f"{found.order:.5g}",
             lower=rounded_down(found.lower),
             has_noise=any(hasattr(each, "noise_multiplier") and not hasattr(each, "shifts") for each in inner),
             has_shifts=any(hasattr(each, "shifts") for each in inner),
@@ -264,5 +267,5 @@ class Accounted:
 
 def _called(mechanism: object) -> str:
     """The call that makes a mechanism; lists of thousands of masses are named, not printed."""
-    text = repr(mechanism)
+    text = " ".join(repr(mechanism).split())  # on one line, whatever a mechanism of one's own is called
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}… (shortened)"
