@@ -158,6 +158,12 @@ def test_one_step_is_the_gaussian_mechanism_and_repeats_divide_its_noise() -> No
     assert repeated.epsilon == certify(RandomAllocation(Gaussian(1.0), steps=20) * 3, delta=1e-5, digits=9).epsilon
 
 
+def test_an_epsilon_of_many_dozens_is_certified() -> None:
+    """There delta of the other direction must be known to e^-79 of itself, and terms far up count."""
+    run = RandomAllocation(Gaussian(0.624), steps=1) * 35
+    assert certify(run, delta=1.3e-4, digits=9).epsilon == 78.7254866
+
+
 ROWS = {  # sigma, steps, epochs, delta: as sampling.md's table has them
     "one epoch": (1.0, 100, 1, 1e-5, 0.62093968),
     "a thousand steps": (1.0, 1000, 1, 1e-6, 0.17172871),

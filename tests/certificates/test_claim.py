@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from dprounds import (
     Gaussian,
     InfeasibleError,
     Laplace,
+    NumericalError,
     ParameterError,
     PoissonSampled,
     PureDP,
@@ -27,6 +30,8 @@ from dprounds import (
     epsilon_from_rdp,
 )
 from dprounds.certificates import certify, certify_conversion, certify_rdp, verify
+from dprounds.certificates.evidence import upper_line
+from dprounds.certificates.lattice import lattice_near
 from dprounds.mechanisms import Run
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -149,3 +154,30 @@ def test_conversions_are_as_close_as_their_digits() -> None:
     found = epsilon_from_rdp(0.5, order=8.0, delta=1e-5)
     assert isinstance(found, float)
     assert found * (1 - 1e-11) <= certify_conversion(0.5, order=8.0, delta=1e-5, digits=9).epsilon <= found + 2e-8
+
+
+BEYOND_DOUBLES: dict[str, Callable[[], object]] = {
+    "a tiny delta": lambda: lattice_near(PureDP(5.934647238671222e-05) * 7704, "remove", 0.5, 1.75e-298, 1e7),
+    "much noise": lambda: upper_line(PoissonSampled(Gaussian(3148749.0), 0.5588) * 42, "remove", 1e-7, 8e-6),
+    "little noise": lambda: certify(RandomAllocation(Gaussian(0.03978), steps=216) * 2, delta=3.0e-56),
+    "many rounds": lambda: certify(PureDP(424.68) * 16_538_948_079_734, epsilon=1.287),
+    "very little noise": lambda: certify(PoissonSampled(Gaussian(0.000428), 7.3e-05) * 115_447_546, epsilon=0.0),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND_DOUBLES)
+def test_where_doubles_end_there_is_one_sentence_or_an_answer(name: str) -> None:
+    with suppress(NumericalError, UnsupportedError):
+        BEYOND_DOUBLES[name]()
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        (Gaussian(1e300) * 5, r"noise_multiplier must be in \(0, 1000000000\]"),
+        (Gaussian(1.0) * 10**30, "rounds must be a whole number from 1 to"),
+    ],
+)
+def test_numbers_that_the_checker_does_not_take_are_named_at_once(run: Run, says: str) -> None:
+    with pytest.raises(UnsupportedError, match=says):
+        certify(run, delta=1e-5)

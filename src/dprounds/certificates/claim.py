@@ -28,7 +28,7 @@ from dprounds.mechanisms import (
 )
 from dprounds.mechanisms.base import REPLACE_ONE
 
-__all__ = ["ALLOCATED", "Claim", "checked", "described", "verify"]
+__all__ = ["ALLOCATED", "Claim", "checked", "described", "require_limits", "verify"]
 
 NEEDS_FLINT = "Certificates need python-flint. In a checkout of dprounds: pip install '.[certificates]'"
 # How a certificate names the mechanisms that have no other parameters than their own numbers.
@@ -186,6 +186,15 @@ def _part(mechanism: Mechanism, rounds: int) -> dict[str, Any] | None:
     if values.get("delta") == 0:
         name, _ = "pure-dp", values.pop("delta")
     return {"mechanism": name, "rounds": rounds, **{key: repr(value) for key, value in values.items()}, **found}
+
+
+def require_limits(about: Mapping[str, Any]) -> None:
+    """Raise unless the checker takes the numbers of a run, before any evidence is looked for."""
+    checker = _checker()
+    try:
+        checker._run(about)
+    except checker.RefusedError as refused:
+        raise UnsupportedError(f"No certificate covers this run: {refused}") from None
 
 
 def described(release: Release) -> tuple[Run, dict[str, Any]]:

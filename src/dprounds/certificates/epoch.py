@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 # Strips that are tried, in radians.
 STRIPS = np.linspace(0.01, 1.56, 156)
 # Where means are tabulated: from here on, at so many points a unit, up to so far, and so many deviations further.
-LOWEST, SPACING, HIGHEST, DEVIATIONS = -16.0, 0.01, 14.0, 10.0
+LOWEST, SPACING, HIGHEST, DEVIATIONS = -16.0, 0.01, 14.0, 30.0
 # Values of one step at which a mean is taken, and how many deviations they reach.
 VALUES, REACH = 501, 40.0
 # As few nodes of a mean as the checker takes.

@@ -19,6 +19,7 @@ from dprounds.accounting.law import Composition, LossLaw
 from dprounds.accounting.profile import Profile
 from dprounds.accounting.saddle import Saddle
 from dprounds.accounting.ways.place import line_near, saddle_at_epsilon
+from dprounds.certificates.doubles import within_doubles
 from dprounds.certificates.epoch import Epoch
 from dprounds.certificates.lattice import (
     ALL_WORK,
@@ -198,6 +199,7 @@ def is_long(found: dict[str, Any]) -> bool:
     return bool(found["nodes"] * sum(each["last"] - each["first"] for each in found["quadratures"]) > LONG)
 
 
+@within_doubles()
 def _line(
     run: Run, direction: str, epsilon: float, delta: float, effort: int, *, above: bool, log_spare: float = -math.inf
 ) -> dict[str, Any]:
@@ -320,6 +322,7 @@ def _above(law: Composition, tau: float, epsilon: float, period: float) -> float
     return float(written(r[int(np.nanargmin(bound))]))
 
 
+@within_doubles()
 def moment_evidence(run: Run, direction: str, order: float, effort: int = 0) -> dict[str, Any]:
     """Evidence for the Rényi bound of a run at an order."""
     log_error = _log_error(run) + 6.0 * effort
@@ -327,6 +330,7 @@ def moment_evidence(run: Run, direction: str, order: float, effort: int = 0) -> 
     return {"precision": _precision(log_error, order * run.rounds), "quadratures": [each for each, _ in found]}
 
 
+@within_doubles()
 def conversion_evidence(order: float, least: float, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
     """Evidence that a Rényi bound implies (epsilon, delta), where it does so from `least` on.
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from dprounds.accounting.law import Composition
 from dprounds.accounting.profile import Profile
+from dprounds.certificates.doubles import within_doubles
 from dprounds.errors import NumericalError
 from dprounds.mechanisms import Gaussian, Laplace, Run
-from dprounds.mechanisms.base import REMOVE
+from dprounds.mechanisms.base import ADD, REMOVE
 from dprounds.numerics.special import ndtr
 
 __all__ = [
@@ -100,6 +101,7 @@ def largest_loss(mechanism: Any) -> Fraction | None:  # noqa: ANN401  (one that 
     return Fraction(repr(mechanism.epsilon))
 
 
+@within_doubles()
 def one_point(epsilon: float, delta: float) -> Upper:
     """Of one round: delta itself, in closed form."""
     grid = {"first": 1 if epsilon else 0, "nodes": 1}
@@ -107,6 +109,7 @@ def one_point(epsilon: float, delta: float) -> Upper:
     return Upper({"precision": bits, "step": repr(epsilon or 1.0), "points": 1, "shift": "0", "grids": [grid]})
 
 
+@within_doubles()
 def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Upper:
     """Every loss at the largest one of its round, where all of these together do not exceed epsilon."""
     losses = [part.max_loss(direction if direction in part.directions else REMOVE) for part in run.mechanisms]
@@ -120,6 +123,7 @@ def largest_losses(run: Run, direction: str, epsilon: float, delta: float) -> Up
     return Upper({"precision": bits, "step": repr(step), "points": 1, "shift": "0", "grids": grids})
 
 
+@within_doubles()
 def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_work: float, effort: int = 0) -> Upper:
     """A lattice whose bound exceeds delta by a millionth of itself or less, if that does not take too long.
 
@@ -167,6 +171,7 @@ def _size_and_slope(law: Composition, epsilon: float, delta: float, scale: float
     return here, max(math.log(here / beyond) / near, 1e-3 / scale) if beyond > 0.0 else 1.0 / near
 
 
+@within_doubles()
 def lattice_below(run: Run, direction: str, epsilon: float, delta: float, effort: int = 0) -> dict[str, Any]:
     """A lattice from below, on which all losses together are lowered by `LOWERED` or less in the mean.
 
@@ -298,7 +303,7 @@ def _part(run: Run, number: int, direction: str, epsilon: float, delta: float) -
         # with a lower loss of one round all together do not exceed epsilon
         own = mechanism.max_loss(direction)
         return _Part(rounds, min(max(epsilon - (largest - own), -tail), own), own, variance, sigma, rate)
-    lowest = -mechanism.max_loss("add")
+    lowest = -mechanism.max_loss(ADD if ADD in mechanism.directions else REMOVE)
     return _Part(rounds, max(lowest, -tail), tail, variance, sigma, rate)
 
 

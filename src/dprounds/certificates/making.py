@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from dprounds._validate import DELTA, FINITE_EPSILON, Interval, count, real
 from dprounds.accounting.profile import Profile
-from dprounds.certificates.claim import ALLOCATED, Claim, checked, described
+from dprounds.certificates.claim import ALLOCATED, Claim, checked, described, require_limits
 from dprounds.certificates.evidence import (
     conversion_evidence,
     directions_of,
@@ -119,6 +119,7 @@ def certify(
     if two_sided and delta is None:
         raise ParameterError("two_sided needs delta: the smaller epsilon is claimed not to be enough for it.")
     release, about = described(run)
+    require_limits(about)
     if delta is not None:
         given = real("delta", delta, DELTA)
         known = release.guarantee(delta=given)
@@ -238,6 +239,7 @@ def certify_rdp(run: Release, *, order: float, digits: int = DIGITS) -> Claim:
     digits = _digits(digits)
     given = real("order", order, FINITE_ORDER)
     release, about = described(run)
+    require_limits(about)
     if any(part["mechanism"] == ALLOCATED for part in about["run"]):
         raise UnsupportedError("No certificate covers Rényi bounds of random allocation: certify its epsilon instead.")
     found = release.rdp(given)
