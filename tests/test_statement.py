@@ -132,7 +132,8 @@ def test_every_sentence_is_true(name: str) -> None:
     assert ("drawn with the stated probabilities" in assumed) == (name == "MixtureOfGaussians")
     assert ("described by a guarantee" in assumed) == any(not hasattr(each, "noise_multiplier") for each in inner)
     ways = {
-        "poisson": "with the stated probability, independently of all other records and of other rounds",
+        "poisson": "entered the batch with the stated probability, independently of all other records and of other",
+        "truncated": "was drawn with the stated probability, independently of all other records and of other rounds",
         "fixed-size": "without replacement, independently of other rounds",
         "shuffled": "in a random order that was drawn anew",
         "allocation": "of the other records and of other epochs; a draw was used again only where repeats",
