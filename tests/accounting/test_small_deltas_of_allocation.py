@@ -62,3 +62,11 @@ def test_a_direction_whose_moments_reach_less_far_does_not_hide_the_other(
 def test_infinity_is_not_within_a_part_of_itself() -> None:
     assert not is_exact(1.0, math.inf)
     assert is_exact(math.inf, math.inf)
+
+
+def test_events_whose_moments_are_beyond_the_doubles_are_given_up() -> None:
+    """Nothing is known of their profile then, and no list of points may be empty."""
+    found = (RandomAllocation(Gaussian(10.472132487269109), 8, participations=2) * 3).guarantee(delta=1.5e-277)
+    assert found.lower < found.upper < 20
+    run = RandomAllocation(Gaussian(8.2358381234074), 358) * 1
+    assert 0 < run.delta(epsilon=0.11433638710413582) < 1e-50
