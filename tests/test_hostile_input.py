@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -20,11 +21,13 @@ from dprounds import (
     DiscreteGaussian,
     Gaussian,
     Laplace,
+    MixtureOfGaussians,
     NumericalError,
     ParameterError,
     PoissonSampled,
     PrivacyError,
     PureDP,
+    RandomAllocation,
     RandomizedResponse,
     RdpCurve,
     delta_from_rdp,
@@ -40,7 +43,7 @@ from dprounds.accounting.cells import LatticeLaw
 from dprounds.accounting.lattice import LatticePlan, lattice_line
 from dprounds.curves import epsilon_over_rounds, privacy_profile, trade_off_curve
 from dprounds.divergences import hockey_stick, kl, renyi, total_variation
-from dprounds.mechanisms import Run
+from dprounds.mechanisms import Mechanism, Run
 from dprounds.questions import Setting
 from dprounds.questions.ask import epsilon as ask_epsilon
 from dprounds.web.asked import answer
@@ -312,3 +315,18 @@ def test_a_lattice_may_begin_beyond_the_integers_of_arrays() -> None:
     assert moved is not None
     # at loss 1, up to 2^-80: delta at 0 is 1 - exp(-1)
     assert moved.at(0.0).upper >= 1 - math.exp(-1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda: RandomAllocation(Gaussian(1e-300), 10**6),
+        lambda: MixtureOfGaussians(5e-324, [1.7e308, 1.0], [0.5, 0.5]),
+        lambda: PoissonSampled(RandomizedResponse(1.7e308), 0.1),
+        lambda: PoissonSampled(DiscreteGaussian(5e-324), 0.1),
+        lambda: MixtureOfGaussians(1.0, [1.7e308, 1.0], [0.5, 0.5]),
+    ],
+)
+def test_noise_and_shifts_beyond_the_doubles_get_an_answer_or_one_line(step: Callable[[], Mechanism]) -> None:
+    with suppress(NumericalError, ParameterError):
+        assert (step() * 3).guarantee(delta=1e-5).epsilon > 1e10

@@ -254,3 +254,10 @@ def test_tails_of_a_normal_law_are_known_to_their_own_size() -> None:
             truth = mp.ncdf(-mpf(x))
             assert abs(float(upper_tail(x) / truth - 1)) <= 2.0**-53 * (40.0 + x * x)
             assert abs(float(log_upper_tail(x) - mp.log(truth))) <= 2.0**-53 * (40.0 + x * x)
+
+
+def test_an_exponential_beyond_the_doubles_bounds_nothing() -> None:
+    """Cut off at the largest double it would be a bound that is too small."""
+    assert lognormal_limited.exp_above(np.array([-1e9, 0.0, 700.0, 1e9])).tolist() == [0.0, 1.0, math.inf, math.inf]
+    # the first power of what is next to nothing, and one: a logarithm of 0
+    assert lognormal_limited._with(np.array([-1e6]), np.array([1.0]), 1.0)[0] >= 0

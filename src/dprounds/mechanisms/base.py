@@ -354,7 +354,11 @@ _remembered_pure_epsilon = lru_cache(maxsize=MOST_REMEMBERED)(_pure_epsilon)
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def _remembered_law(mechanism: Mechanism, direction: str) -> LossLaw:
-    return mechanism._law(direction)
+    try:
+        with np.errstate(all="ignore"):  # as in `rdp`
+            return mechanism._law(direction)
+    except ArithmeticError:
+        raise mechanism._out_of_range() from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -67,6 +67,8 @@ TURN_UNITS = 16.0
 
 # --- What only tunes speed and tightness.
 
+# A bound with a larger exponent is infinite.
+LARGEST_EXPONENT = 700.0
 # Tilted laws are made at multiples of this over the deviation of S, and less deep than those of other windows.
 SPACING = 0.0625
 DEPTH = 0.75
@@ -215,17 +217,20 @@ class LimitedMean(LognormalWindow):
         part = value / n / (value / n + least)
         slanted = np.hypot(1.0, angle / self.deviation / BEND)
         steepest = float(slope.max())
-        turned = s * np.sin(angle)
         tilted = steepest * (value - 1.0) / n
-        near = slanted * (np.exp(np.minimum(tilted + np.multiply.outer(turned, part), 700.0)) @ masses)
+        # a bound at a smaller s holds too
+        most = max(LARGEST_EXPONENT - 1.0 - float(tilted.max()), 0.0) / float(part.max())
+        turned = np.minimum(s * np.sin(angle), most)
+        masses = np.maximum(masses, np.finfo(float).tiny)
+        near = slanted * (exp_above(tilted + np.multiply.outer(turned, part)) @ masses)
         u, logs = table._chernoff
         known = logs < math.inf
         psi = _chord(slope, u, logs)
         usual = _with(psi, near[:, None], n) - np.multiply.outer(turned, 1.0 - share)
         # where the others are fewer than the least, nothing is known of the angle
         v = np.maximum(slope[:, None] - u[known], 0.0)
-        flat = float(slanted.max()) * float(np.exp(np.minimum(tilted, 700.0)) @ masses)
-        rare = v * (least - 1.0) + _with(logs[known], flat * np.exp(np.minimum(v / n, 700.0)), n)
+        flat = float(slanted.max()) * float(exp_above(tilted) @ masses)
+        rare = v * (least - 1.0) + _with(logs[known], flat * exp_above(v / n), n)
         rare = np.where(slope[:, None] >= u[known], rare, math.inf).min(axis=1)
         return np.asarray(np.logaddexp(usual, rare) - slope * (middle - 1.0) + CELL_ROUNDING)
 
@@ -257,7 +262,14 @@ def _remembered_reals(mean: LimitedMean | OneAbove) -> dict[float, tuple[complex
 
 def _with(log_all: Array, more: Array, n: float) -> Array:
     """The logarithm of the n-th power of what has this n-th power, and more."""
-    return np.asarray(log_all + n * np.log1p(more * np.exp(np.minimum(-log_all / n, 700.0)) * (1.0 + CELL_ROUNDING)))
+    with np.errstate(invalid="ignore"):  # what is not a number is beyond the doubles
+        found = log_all + n * np.log1p(more * exp_above(-log_all / n) * (1.0 + CELL_ROUNDING))
+    return np.asarray(np.where(np.isnan(found), math.inf, found))
+
+
+def exp_above(x: Array) -> Array:
+    """The exponential as an upper bound: infinite where it is beyond the doubles."""
+    return np.where(x < LARGEST_EXPONENT, np.exp(np.minimum(x, LARGEST_EXPONENT)), math.inf)
 
 
 def _tails(deviation: float, limit: float) -> tuple[float, float]:
@@ -440,7 +452,8 @@ class OneAbove:
         far = np.where(u >= slope, logs - (u - slope) * (high - 1.0), math.inf).min(axis=1)
         near = np.where(u <= slope, logs - (u - slope) * (low - 1.0), math.inf).min(axis=1)
         start = (c - slope[:, 0]) * (middle - 1.0)
-        return found + float(sizes @ (np.exp(np.minimum(start + far, 700.0)) + np.exp(np.minimum(start + near, 700.0))))
+        tails = exp_above(start + far) + exp_above(start + near)
+        return found + float(sizes[sizes > 0] @ tails[sizes > 0])
 
     def _window(self, table: Tilted, power: float, ones: _Ones, sizes: Array) -> float:
         """*Window*: the kernel times what the window is below one, inside."""
