@@ -130,6 +130,8 @@ def lattice_near(run: Run, direction: str, epsilon: float, delta: float, most_wo
     That is the model's word. More effort asks for much less, as is needed next to rare large losses, where the model
     does not hold, and spends none of what delta may be raised by.
     """
+    if not NEGLIGIBLE * delta > 0:
+        raise NumericalError(f"A delta of {delta:g} is smaller than doubles resolve, so no certificate is made of it.")
     law = run.law(direction)
     parts = [_part(run, number, direction, epsilon, delta) for number in range(len(run.parts))]
     scale = epsilon or math.sqrt(sum(part.rounds * part.variance for part in parts))
