@@ -121,3 +121,11 @@ def test_a_mass_at_infinity_or_a_profile_that_is_unknown_proves_nothing() -> Non
     assert (PoissonSampled(Gaussian(2.0), 0.01) * 100).account.integrals is None
     assert (FixedSizeSampled(Gaussian(2.0), 6, 10, group_size=5) * 100).account.integrals is None  # in every batch
     assert (FixedSizeSampled(Gaussian(2.0), 100, 100) * 100).account.integrals is None
+
+
+@pytest.mark.parametrize(("noise", "most"), [(1.0, 1.2), (1.1, 1.2), (1.8, 1.05)])
+def test_rounds_that_hardly_ever_hold_the_record_are_bounded_by_integrals(noise: float, most: float) -> None:
+    """One epoch of a thousand million records: levels stand where no moment is within doubles."""
+    found = (FixedSizeSampled(Gaussian(noise), 16, 10**9) * (10**9 // 16)).guarantee(delta=1e-10)
+    assert found.method == "bound"
+    assert 0 < found.lower <= found.upper <= most * found.lower

@@ -56,9 +56,11 @@ AROUND = np.array([-0.15, 0.0, 0.15])
 CLOSER = 2
 MOST_ROWS = 8
 # From so far up on, times one over the t of a line, K at some multiples of that t bounds the integral: from the first
-# of these places at which that is so small a part of it.
+# of these places at which that is so small a part of it. Or K at some low t does, up to so far from epsilon.
 LAST = np.geomspace(10.0, 20_000.0, 24)
 AROUND_LINE = np.array([0.01, 0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.5])
+LOW = np.geomspace(0.25, 64.0, 17)
+FARTHEST = 40.0
 NEGLIGIBLE = 1e-8
 # Up to this number of epsilons of a row have starting points of their own; rows of fewer rounds than
 # FEWEST_ROUNDS_OF_ROWS are not computed.
@@ -241,6 +243,9 @@ class _Place:
         t = self._sum.t
         last = self.epsilon + LAST / t
         beyond = crude_integrals(self.law, t * AROUND_LINE, last)
+        if not np.isfinite(beyond).any():  # levels may stand where no moment is within doubles
+            last = self.epsilon + np.geomspace(LAST[0] / t, FARTHEST, LAST.size)
+            beyond = crude_integrals(self.law, LOW, last)
         is_small = beyond <= NEGLIGIBLE * math.exp(self._log_value) / self.rate
         i = int(np.argmax(is_small)) if is_small.any() else int(np.argmin(beyond))
         return float(last[i]), float(beyond[i])
@@ -252,12 +257,10 @@ class _Place:
         x, narrow = x[x >= 0], np.full(CHORDS.size, NARROW_OF_CHORDS)
         beyond = self._beyond_chords(float(x[-1]))
         if beyond is None:
-            last, beyond = self._beyond
-            reached = float(x[-1]) - self.epsilon
-            if last <= self.epsilon + reached:
-                raise NumericalError("The profile of this run does not fall here.")
-            far = self.epsilon + np.geomspace(reached, last - self.epsilon, MOST_FAR + 1)
-            x, narrow = np.append(x, [*far[1:-1], last]), np.append(narrow[: x.size], np.full(MOST_FAR, ROUGH))
+            last, beyond = self._beyond  # which bounds the integral from a later point on, too
+            if last > x[-1]:
+                far = self.epsilon + np.geomspace(float(x[-1]) - self.epsilon, last - self.epsilon, MOST_FAR + 1)
+                x, narrow = np.append(x, [*far[1:-1], last]), np.append(narrow[: x.size], np.full(MOST_FAR, ROUGH))
         narrow = narrow[: x.size]
         found = Profile({"": self.law}).deltas(x, all_or_none=False, narrow=narrow, from_above=True).upper
         deltas = np.minimum.accumulate(np.minimum(found, 1.0))  # it does not rise
