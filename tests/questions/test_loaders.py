@@ -152,9 +152,11 @@ def test_curves_answer_for_every_loader_in_rounds(loader: str) -> None:
     assert curve["answers"][-1]["rounds"] == (33 if each == 11 else 30)  # part of an epoch counts as one
     for row in curve["answers"]:
         run = step * (row["rounds"] // each)
-        own = run.epsilon(delta=1e-5, method="exact")
+        own = run.guarantee(delta=1e-5, method="exact")
         assert row["rounds"] % each == 0
-        assert own * (1 - 1e-9) <= row["epsilon"] <= own * (1 + 1e-3)
+        # where integrals of profiles bound it, two places from which they are taken may be equally good
+        assert own.lower <= row["epsilon"] <= own.upper * (1 + 1e-3)
+        assert row["epsilon"] >= own.upper * (1 - (1e-9 if own.method == "exact" else 1e-7))
     run = step * (44 // each)
     attack = answer("trade-off", {**words, "rounds": 44, "points": 5})
     assert attack["inputs"]["rounds"] == 44
