@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -63,9 +62,24 @@ class ResponseRounds:
         """By how much each loss exceeds epsilon, from that of no lie on; none if none does."""
         if not epsilon >= 0:  # more than half of the rounds would be lies, for which there are no weights
             raise NumericalError(f"The sum over rounds has no terms for an epsilon of {epsilon:g}.")
-        exact = (self.rounds - Fraction(epsilon) / Fraction(self.epsilon)) / 2
-        last = min(math.ceil(exact) - 1, self.rounds // 2)
-        return np.asarray(2.0 * self.epsilon * (float(exact - last) + np.arange(last, -1, -1)))
+        # (rounds - epsilon / self.epsilon) / 2 as a quotient of integers, which is rounded once
+        number, parts = epsilon.as_integer_ratio()
+        size, size_parts = self._ratio
+        whole = 2 * parts * size
+        exact = self.rounds * parts * size - number * size_parts
+        last = min(-(-exact // whole) - 1, self.rounds // 2)
+        fewer = self._falling[self._falling.size - 1 - last :]
+        return np.asarray(2.0 * self.epsilon * ((exact - last * whole) / whole + fewer))
+
+    @cached_property
+    def _ratio(self) -> tuple[int, int]:
+        """The epsilon of one response, exactly."""
+        return self.epsilon.as_integer_ratio()
+
+    @cached_property
+    def _falling(self) -> Array:
+        """Numbers of lies that the largest one of them exceeds, from T/2 down to 0."""
+        return np.arange(self.rounds // 2, -1.0, -1.0)
 
     def value_and_slope(self, epsilon: float) -> tuple[float, float]:
         """Delta as computed and its derivative in epsilon."""
