@@ -30,7 +30,7 @@ SAMPLINGS = {
     "poisson": "In every round that was sampled at a rate each record entered the batch with the stated probability, "
     "independently of all other records and of other rounds; batches were neither shuffled nor of a fixed size.",
     "truncated": "In every round of a largest batch each record was drawn with the stated probability, independently "
-    "of all other records and of other rounds; of more than that a uniformly random choice of so many was kept.",
+    "of all other records and of other rounds; of more than fit, a uniformly random choice of that size was kept.",
     "fixed-size": "Every round of a fixed size drew a batch of the stated size, uniformly and without replacement, "
     "independently of other rounds.",
     "shuffled": "Every shuffled epoch went through all records once, in a random order that was drawn anew.",

@@ -50,7 +50,7 @@ DISTANCE_ERROR_PER_PART = 8.0 * UNIT_ROUNDOFF
 WIDE = 1e-6
 WIDE_FOR_LEVELS = 1e-9
 # Where the line of the other direction is further out than K is well known, one at this part of the largest t serves.
-WITHIN_REACH = 0.9
+LARGEST_PART_OF_OTHER = 0.9
 # The first for each bracket of a row.
 POOR_IN_A_ROW = 0.5
 # Laplace's method is used from this number of rounds on, if the record is expected in at least the second of them. The
@@ -367,7 +367,7 @@ def is_met(law: Composition, epsilon: float, delta: float, before: Way | None) -
             if line is None:
                 saddle = about_saddle(law, epsilon, start)
             else:
-                saddle = law.expand(min(line.t, WITHIN_REACH * law.largest_t))
+                saddle = law.expand(min(line.t, LARGEST_PART_OF_OTHER * law.largest_t))
             if crude_delta_at(law, saddle, epsilon) <= delta:
                 return True
             if law.states_errors and _is_met_further_out(law, saddle.t, epsilon, delta):

@@ -89,7 +89,7 @@ SAMPLINGS_IN_WORDS = {
 SAMPLINGS_EXPLAINED = {
     "poisson": "each round takes each record independently",
     "allocation": "each record joins random steps of every epoch, independently of the others",
-    "truncated": "each round draws each record independently, and keeps a random so many of them at most",
+    "truncated": "each round draws each record independently; of too many it keeps a random choice",
     "fixed-size": "each round draws so many records without replacement, anew",
     "shuffled": "each epoch goes through all records once, in a random order",
 }

@@ -39,7 +39,7 @@ SAME_PLACE = 0.01
 # Nodes of a line that ends where it is seen to be small.
 MOST_UNPROVEN_NODES = 2**12
 # Where a line next to the largest t of a law cannot be made, one at this part of it may be.
-WITHIN_REACH = 0.8
+NEARER_PART = 0.8
 
 
 @dataclass
@@ -154,7 +154,7 @@ class ByLine:
         try:
             return near(saddle)
         except NumericalError:
-            nearer = WITHIN_REACH * self.law.largest_t
+            nearer = NEARER_PART * self.law.largest_t
             if not (self.law.states_errors and nearer < saddle.t):
                 raise
         # next to the largest t, K may not be known at the points that bound the aliases
